@@ -51,7 +51,7 @@ ROW = with_columns(
                 "speedup_low": 0.998,
                 "speedup_high": 1.004,
             },
-            "XLA and graph are equally fast to within 1.0% (clear: 95 % 0.998–1.004, 1 replicate)."
+            "XLA and graph are equally fast to within 1 % (clear: 95 % 0.998–1.004, 1 replicate)."
             " Choose by compile time and memory, not by speed.",
         ),
         (
@@ -64,9 +64,9 @@ ROW = with_columns(
                 "replicates_to_settle": 39.0,
                 "replicate_s": 40.0,
             },
-            "XLA against graph is ambiguous: 1.02× (open: 95 % 0.980–1.060, 1 replicate). A "
-            "difference above 5.4% is excluded; about 39 more replicates (effort.replicates=39, "
-            "26 min) would settle whether there is one above 1.0%.",
+            "XLA against graph is ambiguous: 1.020× (open: 95 % 0.980–1.060, 1 replicate). A "
+            "difference above 5.4 % is excluded; about 39 more replicates (effort.replicates=39, "
+            "26 min) would settle whether there is one above 1 %.",
         ),
         (
             {
@@ -77,9 +77,9 @@ ROW = with_columns(
                 "excluded_above": 0.037,
                 "replicates_to_settle": 101.0,
             },
-            "XLA against graph is ambiguous: 1.01× (open: 95 % 0.980–1.042, 1 replicate). A "
-            "difference above 3.7% is excluded; more than 100 replicates, or a quieter machine "
-            "(`xla-sweeps doctor`), would settle whether there is one above 1.0%.",
+            "XLA against graph is ambiguous: 1.011× (open: 95 % 0.980–1.042, 1 replicate). A "
+            "difference above 3.7 % is excluded; more than 100 replicates, or a quieter machine "
+            "(`xla-sweeps doctor`), would settle whether there is one above 1 %.",
         ),
         (
             {
@@ -90,9 +90,9 @@ ROW = with_columns(
                 "excluded_above": 3.45,
                 "replicates_to_settle": 101.0,
             },
-            "XLA against graph is ambiguous: 0.54× (open: 95 % 0.148–2.004, 1 replicate). A "
-            "difference above 4.5× is excluded; more than 100 replicates, or a quieter machine "
-            "(`xla-sweeps doctor`), would settle whether there is one above 1.0%.",
+            "XLA against graph is ambiguous: 0.54× (open: 95 % 0.15–2.00, 1 replicate). A "
+            "difference above 4.45× is excluded; more than 100 replicates, or a quieter machine "
+            "(`xla-sweeps doctor`), would settle whether there is one above 1 %.",
         ),
         (
             {
@@ -109,7 +109,7 @@ ROW = with_columns(
             {"status": Status.CONTAMINATED, "speedup_raw": 1.3},
             "XLA is 1.38× faster than graph (clear: 95 % 1.34–1.42, 1 replicate); its 12 s "
             "of compilation pay back after 5,400 calls (4,900–6,000). Measured "
-            "beside other load: rely on the ratio, not on the times (all rounds: 1.300×).",
+            "beside other load: rely on the ratio, not on the times (all rounds: 1.30×).",
         ),
         (
             {"status": Status.CONTAMINATED, "speedup_raw": 1.381, "break_even_calls": 0.5},
@@ -137,13 +137,13 @@ ROW = with_columns(
                 "speedup_high": 1.004,
                 "excluded_above": 0.0038,
             },
-            "A/A: two copies of graph measure 1.0010× (95 % 0.998–1.004, 1 replicate),"
-            " 0.1% apart, as expected. A difference above 0.4% is excluded.",
+            "A/A: two copies of graph measure 1.001× (95 % 0.998–1.004, 1 replicate),"
+            " 0.1 % apart, as expected. A difference above 0.38 % is excluded.",
         ),
         (
             {"candidate": "graph_2", "speedup": 1.05, "speedup_low": 1.03, "speedup_high": 1.07},
-            "A/A: two copies of graph measure 1.0500× (95 % 1.03–1.07, 1 replicate), "
-            "5.0% apart, although they are the same: this machine adds differences of that size. "
+            "A/A: two copies of graph measure 1.05× (95 % 1.030–1.070, 1 replicate), "
+            "5 % apart, although they are the same: this machine adds differences of that size. "
             "Run `xla-sweeps doctor`.",
         ),
     ],
@@ -172,13 +172,13 @@ PREDICT = {"scenario": "predict", "candidate": "predict_xla", "baseline": "predi
         (
             {"verdict": Verdict.EQUIVALENT, "candidate": "predict"},
             "model.predict without compile and model.predict without XLA are equally fast to "
-            "within 1.0% (clear: 95 % 1.340–1.420, 1 replicate). Choose by compile time and "
+            "within 1 % (clear: 95 % 1.34–1.42, 1 replicate). Choose by compile time and "
             "memory, not by speed.",
         ),
         (
             {"candidate": "predict_xla_2", "baseline": "predict_xla"},
-            "A/A: two copies of model.predict with XLA measure 1.3800× (95 % 1.34–1.42, 1 "
-            "replicate), 38.0% apart, although they are the same: this machine adds "
+            "A/A: two copies of model.predict with XLA measure 1.38× (95 % 1.34–1.42, 1 "
+            "replicate), 38 % apart, although they are the same: this machine adds "
             "differences of that size. Run `xla-sweeps doctor`.",
         ),
         (

@@ -13,9 +13,8 @@ import itertools
 import math
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from xla_sweeps.config.catalog import CatalogEntry, load_catalog
 from xla_sweeps.report.dashboard import build
@@ -55,8 +54,7 @@ FAILURES = (
 START = datetime(2026, 11, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Device:
+class Device(NamedTuple):
     """A made-up device: multiply-accumulates per second, and the minimum seconds of a call."""
 
     name: str
@@ -67,14 +65,13 @@ class Device:
 
 
 DEVICES = (
-    Device(name="NVIDIA H100 80GB HBM3", kind="gpu", macs_per_s=9e12, call_s=1.2e-3, noise=0.002),
-    Device(name=NASTY_DEVICE, kind="gpu", macs_per_s=4e12, call_s=1.6e-3, noise=0.004),
-    Device(name="AMD EPYC 9654", kind="cpu", macs_per_s=2e11, call_s=0.8e-3, noise=0.015),
+    Device("NVIDIA H100 80GB HBM3", "gpu", macs_per_s=9e12, call_s=1.2e-3, noise=0.002),
+    Device(NASTY_DEVICE, "gpu", macs_per_s=4e12, call_s=1.6e-3, noise=0.004),
+    Device("AMD EPYC 9654", "cpu", macs_per_s=2e11, call_s=0.8e-3, noise=0.015),
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Setting:
+class _Setting(NamedTuple):
     """The setting of one trial."""
 
     entry: CatalogEntry
@@ -186,32 +183,19 @@ def _settings(source: random.Random) -> Iterator[_Setting]:
     ]
     combinations = list(itertools.product(models, DEVICES, sizes, kinds))
     source.shuffle(combinations)
-    for (entry, name, source_name), device, (factor, batch), (
-        precision,
-        effort,
-        replicates,
-    ) in combinations:
-        yield _Setting(
-            entry=entry,
-            name=name,
-            source=source_name,
-            device=device,
-            resolution=round(entry.resolution * factor / 32) * 32,
-            batch=batch,
-            precision=precision,
-            effort=effort,
-            replicates=replicates,
-        )
+    for model, device, (factor, batch), kind in combinations:
+        resolution = round(model[0].resolution * factor / 32) * 32
+        yield _Setting(*model, device, resolution, batch, *kind)
 
 
 def _trial(setting: _Setting, source: random.Random, *, aa: bool) -> list[Row]:
     """Graph to XLA, eager to graph, eager to XLA; and graph to its twin."""
     rates = _throughputs(setting, source)
     common = _common(setting, source)
-    failed = {}
-    for mode, share in (("xla", 0.04), ("graph", 0.004)):
-        if source.random() < share:
-            failed[mode] = source.choice(FAILURES)
+    shares = {"xla": 0.04, "graph": 0.004}
+    failed = {
+        mode: source.choice(FAILURES) for mode, share in shares.items() if source.random() < share
+    }
     pairs = [("xla", "graph"), ("graph", "eager"), ("xla", "eager")]
     if aa:
         pairs.append(("graph_2", "graph"))
@@ -235,26 +219,20 @@ def _trial(setting: _Setting, source: random.Random, *, aa: bool) -> list[Row]:
                 "failure_message": message,
                 "failure_hint": hint,
             }
-            if baseline != culprit:
-                row["baseline_throughput_samples_per_s"] = rates[baseline]
-            if candidate != culprit:
-                row["throughput_samples_per_s"] = rates[candidate]
+            for mode, side in ((baseline, "baseline_"), (candidate, "")):
+                if mode != culprit:
+                    row[f"{side}throughput_samples_per_s"] = rates[mode]
         else:
-            half_width = (
-                setting.device.noise
-                * 1.96
-                * math.exp(source.gauss(0, 0.4))
-                * math.sqrt(5 / setting.replicates)
-            )
+            half_width = setting.device.noise * 1.96 * math.exp(source.gauss(0, 0.4))
+            half_width *= math.sqrt(5 / setting.replicates)
             row |= compared(rates[baseline], rates[candidate], half_width)
             if candidate == "graph_2" and setting.replicates > 1:
                 across = math.exp(source.gauss(0, 2 * half_width))
                 width = math.exp(3 * half_width)
                 row |= {"aa_across": across, "floor_across": 0.01}
                 row |= {"aa_across_low": across / width, "aa_across_high": across * width}
-            extra = {"xla": compile_s, "graph": 0.4, "graph_2": 0.4}[candidate] - (
-                0.4 if baseline == "graph" else 0.0
-            )
+            extra = compile_s if candidate == "xla" else 0.4
+            extra -= 0.4 if baseline == "graph" else 0.0
             row["compile_s_extra"] = extra
             if row["verdict"] == "faster":
                 call_s = setting.batch / rates[baseline]
@@ -264,11 +242,8 @@ def _trial(setting: _Setting, source: random.Random, *, aa: bool) -> list[Row]:
                     row[f"break_even_{name}"] = max(extra, 0.0) / gain_s
             row |= {"peak_memory_ratio": memory if "xla" in (candidate, baseline) else 1.0}
             row["within_percent"] = 100 * half_width / 1.96
-            row["between_percent"] = (
-                None
-                if setting.replicates == 1
-                else 100 * half_width * math.exp(source.gauss(0, 0.3))
-            )
+            if setting.replicates > 1:
+                row["between_percent"] = 100 * half_width * math.exp(source.gauss(0, 0.3))
         rows.append(row)
     return rows
 
@@ -313,21 +288,16 @@ def _throughputs(setting: _Setting, source: random.Random) -> dict[str, float]:
     if source.random() < 0.1:
         xla_s = graph_s / math.exp(source.gauss(0, 0.003))
     eager_s = graph_s + setting.device.call_s * source.uniform(2, 9)
-    return {
-        mode: setting.batch / seconds
-        for mode, seconds in (("eager", eager_s), ("graph", graph_s), ("xla", xla_s))
-    }
+    seconds = {"eager": eager_s, "graph": graph_s, "xla": xla_s}
+    return {mode: setting.batch / call_s for mode, call_s in seconds.items()}
 
 
 def _macs(setting: _Setting) -> float | None:
-    published = (
-        setting.entry.published_in(setting.source)
-        if setting.source in setting.entry.sources
-        else setting.entry.published
-    )
+    entry, known = setting.entry, setting.source in setting.entry.sources
+    published = entry.published_in(setting.source) if known else entry.published
     if published is None or published.gmacs is None:
         return None
-    return published.gmacs * 1e9 * (setting.resolution / setting.entry.resolution) ** 2
+    return published.gmacs * 1e9 * (setting.resolution / entry.resolution) ** 2
 
 
 def _common(setting: _Setting, source: random.Random) -> Row:
@@ -335,18 +305,9 @@ def _common(setting: _Setting, source: random.Random) -> Row:
     entry, trial_id = setting.entry, f"{source.getrandbits(64):016x}"
     published = entry.published
     gpu = setting.device.kind == "gpu"
-    flags = [
-        flag
-        for flag, share in (
-            ("not_converged", 0.05),
-            ("contains_xla:graph", 0.03),
-            ("cut_short", 0.01),
-        )
-        if source.random() < share
-    ]
-    clocks = (
-        (source.choice((1665, 1755, 1830)), source.choice((1875, 1980))) if gpu else (None, None)
-    )
+    shares = {"not_converged": 0.05, "contains_xla:graph": 0.03, "cut_short": 0.01}
+    flags = [flag for flag, share in shares.items() if source.random() < share]
+    clocks = [source.choice((1665, 1755, 1830)), source.choice((1875, 1980))] if gpu else [None] * 2
     measured_at = START + timedelta(seconds=source.randrange(5 * 86400))
     return base_row(
         trial_id=trial_id,

@@ -13,15 +13,16 @@ from xla_sweeps.analysis.overview import Overview
 from xla_sweeps.analysis.pool import MIN_FLOOR
 from xla_sweeps.analysis.speedup import disagreement
 from xla_sweeps.analysis.trust import Trust
-from xla_sweeps.report.figures import round_count, short_duration, times
+from xla_sweeps.report.figures import digits, interval, percent, round_count, short_duration, times
 from xla_sweeps.report.labels import join_words, short_device
 from xla_sweeps.report.sentences import (
     DEVICES_NAMED,
     FAILURES,
+    NOTHING,
     OTHERWISE,
     RULES,
-    SENTENCES,
     UNCLEAR,
+    fill,
 )
 from xla_sweeps.schema.backend import backend_named
 from xla_sweeps.schema.columns import IMPORTED, Verdict
@@ -105,22 +106,23 @@ def answer(row: ComparisonRow) -> str:
     """A sentence with the speedup, its interval and the replicates, and a sentence of advice."""
     if row.provenance.origin == IMPORTED:
         return _imported_words(row)
-    if row.speedup.verdict.is_missing:
+    verdict, speedup = row.speedup.verdict, row.speedup.value or math.nan
+    if verdict.is_missing:
         return _failure_words(row)
-    if row.speedup.verdict is Verdict.NONE:
+    if verdict is Verdict.NONE:
         return _alone(row)
     if is_aa_pair(row.baseline.mode, row.candidate.mode):
         return _aa(row)
     candidate, baseline = _names(row)
     method = f"model.{mode_of(row.candidate.mode).entry} "
     other = baseline.removeprefix(method) if candidate.startswith(method) else baseline
-    verdict, speedup = row.speedup.verdict, row.speedup.value or math.nan
-    text = SENTENCES[verdict].format(
+    text = fill(
+        verdict,
         candidate=candidate,
         baseline=baseline if verdict in (Verdict.EQUIVALENT, Verdict.AMBIGUOUS) else other,
         speedup=times(1 / speedup if verdict is Verdict.SLOWER else speedup),
         interval=_sure(row),
-        floor=f"{row.speedup.floor:.1%}",
+        floor=percent(row.speedup.floor),
         switch=mode_of(row.baseline.mode).switch,
         advice=_pays_back(row) if verdict is Verdict.FASTER else _open(row),
     )
@@ -136,20 +138,12 @@ def _latency(row: ComparisonRow) -> str:
     if value < 1:
         value, low, high, direction = 1 / value, 1 / high, 1 / low, "slower"
     name = "latency open" if low <= 1 else "latency"
-    text = SENTENCES[name].format(
-        speedup=times(value), direction=direction, bounds=f"{low:.2f}–{high:.2f}"
-    )
-    return f" {text}."
+    figures = {"speedup": times(value), "direction": direction, "bounds": interval(low, high)}
+    return f" {fill(name, **figures)}."
 
 
 def overall_answer(overview: Overview, devices: Mapping[str, Overview] | None = None) -> str:
-    """Advice on turning the candidate on, over all pairs, in one to three sentences.
-
-    Args:
-        overview: of all pairs.
-        devices: of the pairs of each device. Devices that answer differently are not pooled: each
-            has its own word.
-    """
+    """Advice on turning the candidate on, over all pairs; devices that differ are not pooled."""
     typical = "" if device_words(devices or {}) else typically(overview)
     words = [overall_counts(overview, devices), typical, _costs(overview)]
     return " ".join(filter(None, words))
@@ -159,10 +153,8 @@ def folders_words(folders: Mapping[str, int]) -> str:
     """A sentence on which of several results folders the answer counts; "" for one."""
     if len(folders) < 2:
         return ""
-    names = [
-        SENTENCES["of folder"].format(count=count, results=name) for name, count in folders.items()
-    ]
-    return SENTENCES["folders"].format(folders=join_words(names)) + "."
+    names = [fill("of folder", count=count, results=name) for name, count in folders.items()]
+    return f"{fill('folders', folders=join_words(names))}."
 
 
 def device_words(devices: Mapping[str, Overview]) -> str:
@@ -171,7 +163,7 @@ def device_words(devices: Mapping[str, Overview]) -> str:
     for device, overview in devices.items():
         name = short_device(device)
         if overview.clear:
-            name = SENTENCES["device"].format(device=name, speedup=times(overview.geomean))
+            name = fill("device", device=name, speedup=times(overview.geomean))
         groups.setdefault(overall_word(overview), []).append(name)
     if len(groups) < 2:
         return ""
@@ -179,9 +171,9 @@ def device_words(devices: Mapping[str, Overview]) -> str:
     parts = []
     for word in sorted(groups, key=order.index):
         names, more = groups[word][:DEVICES_NAMED], len(groups[word]) - DEVICES_NAMED
-        names += [SENTENCES["more devices"].format(count=more)] if more > 0 else []
+        names += [fill("more devices", count=more)] if more > 0 else []
         said = UNCLEAR if word == OTHERWISE else word.lower().rstrip(".")
-        parts.append(SENTENCES["on"].format(word=said, devices=join_words(names)))
+        parts.append(fill("on", word=said, devices=join_words(names)))
     return _capitalize(", ".join(parts)) + "."
 
 
@@ -189,21 +181,22 @@ def overall_counts(overview: Overview, devices: Mapping[str, Overview] | None = 
     """The answer's first sentences, without a mean: a word and the counts, or devices' words."""
     if not overview.pairs:
         left = overview.not_measured
-        more = SENTENCES["not measured in"].format(count=left) if left else ""
-        return f"Nothing was compared yet{more}."
+        more = fill("not measured in", count=left) if left else ""
+        return f"{NOTHING}{more}."
     if apart := device_words(devices or {}):
-        return f"{SENTENCES['by device']} {apart}"
+        return f"{fill('by device')} {apart}"
     is_open = overview.ambiguous == overview.pairs
-    text = SENTENCES["nothing clear" if is_open else "counts"].format(
+    text = fill(
+        "nothing clear" if is_open else "counts",
         candidate=name_of(overview.candidate),
         baseline=name_of(overview.baseline),
         faster=overview.faster,
-        pairs=count_noun(overview.pairs, SENTENCES["pair"]),
+        pairs=count_noun(overview.pairs, fill("pair")),
     )
     counts = {"slower": overview.slower, "ambiguous": 0 if is_open else overview.ambiguous}
     counts |= {"failed": overview.failed, "not measured": overview.not_measured}
     for verdict, count in counts.items():
-        text += SENTENCES[f"{verdict} in"].format(count=count) if count else ""
+        text += fill(f"{verdict} in", count=count) if count else ""
     told = is_told_by(overview.scenario, overview.candidate)
     return f"{overall_word(overview)} {text}{'' if told else f', in scenario {overview.scenario}'}."
 
@@ -212,24 +205,23 @@ def typically(overview: Overview) -> str:
     """A sentence with the geometric mean, and where most pairs lie; "" without a clear one."""
     if overview.geomean is None or not overview.clear:
         return ""
-    text = SENTENCES["typical"].format(
+    text = fill(
+        "typical",
         candidate=name_of(overview.candidate),
         speedup=times(overview.geomean),
         baseline=name_of(overview.baseline),
     )
     if overview.models > 1:
-        text += SENTENCES["models"].format(count=f"{overview.models:,}")
-    return (
-        ", ".join(filter(None, [text, spread_words(overview.spread_low, overview.spread_high)]))
-        + "."
-    )
+        text += fill("models", count=f"{overview.models:,}")
+    spread = spread_words(overview.spread_low, overview.spread_high)
+    return f"{', '.join(filter(None, (text, spread)))}."
 
 
 def spread_words(low: float | None, high: float | None) -> str:
     """A spread as it is shown: `8 of 10 between 0.10× and 1.19×`; "" for none."""
     if low is None or high is None:
         return ""
-    return SENTENCES["spread"].format(low=times(low), high=times(high))
+    return fill("spread", low=times(low), high=times(high))
 
 
 def overall_word(overview: Overview) -> str:
@@ -250,30 +242,34 @@ def trust_words(tested: Trust) -> str:
     """Sentences on the A/A pairs that differ, whether that can be chance, and the floor."""
     wrong, pairs = tested.within[0] + tested.across[0], tested.within[1] + tested.across[1]
     sides = {"all": (wrong, pairs), "within": tested.within, "across": tested.across}
-    text = SENTENCES["trust"].format(
+    text = fill(
+        "trust",
         **{name: f"{part} of {whole}" for name, (part, whole) in sides.items()},
-        least=f"{100 * MIN_FLOOR:.2g} %",
-        floor=f"{100 * tested.floor:.2g} %",
+        least=percent(MIN_FLOOR),
+        floor=percent(tested.floor),
     )
     if not tested.untrusted:
         return f"{text}."
-    return SENTENCES["untrusted"].format(trust=text, p=f"{tested.p_value:.1g}")
+    return fill("untrusted", trust=text, p=f"{tested.p_value:.1g}")
 
 
 def _costs(overview: Overview) -> str:
-    """A sentence on what compiling costs, and when that pays back; "" where it is not known."""
     extra, calls = overview.median_extra_compile_s, overview.median_break_even_calls
     if extra is None or not overview.priced:
         return ""
     if extra <= 0:
-        return SENTENCES["no longer"] + "."
-    text = SENTENCES["compiling"].format(seconds=short_duration(extra))
+        return f"{fill('no longer')}."
+    text = fill("compiling", seconds=short_duration(extra))
     if calls is None:
-        return f"{text}{SENTENCES['most']}."
-    text += SENTENCES["half"].format(
-        amount=f"{round_count(calls)} {facts_of(overview.scenario).call}s"
-    )
-    return text + (SENTENCES["never"].format(count=overview.never) if overview.never else "") + "."
+        return f"{text}{fill('most')}."
+    text += fill("half", amount=_count_calls(calls, overview.scenario))
+    never = fill("never", count=overview.never) if overview.never else ""
+    return f"{text}{never}."
+
+
+def _count_calls(count: float, scenario: str) -> str:
+    """`5,400 calls`, by the scenario's name of a call."""
+    return f"{round_count(count)} {facts_of(scenario).call}s"
 
 
 def symbol(row: ComparisonRow) -> str:
@@ -285,7 +281,7 @@ def busy_words(statuses: Iterable[str]) -> str:
     """How many results are contaminated, as sweep, dashboard, W&B and predict-cost say it."""
     words = list(map(str, statuses))
     count = words.count(Status.CONTAMINATED)
-    return f"~ {SENTENCES['busy'].format(count=count, all=len(words))}." if count else ""
+    return f"~ {fill('busy', count=count, all=len(words))}." if count else ""
 
 
 def name_of(label: str) -> str:
@@ -319,56 +315,59 @@ def _sure(row: ComparisonRow) -> str:
     verdict, low, high = row.speedup.verdict, row.speedup.low or 0.0, row.speedup.high or math.inf
     if verdict is Verdict.SLOWER:
         low, high = 1 / high, 1 / low
-    digits = 2 if verdict in (Verdict.FASTER, Verdict.SLOWER) else 3
-    return SENTENCES["interval"].format(
-        bounds=f"{low:.{digits}f}–{high:.{digits}f}",
+    return fill(
+        "interval",
+        bounds=interval(low, high),
         replicates=count_noun(row.speedup.replicates, "replicate"),
     )
 
 
 def _pays_back(row: ComparisonRow) -> str:
     mode, extra = mode_of(row.candidate.mode), row.speedup.compile_s_extra
-    use, calls = SENTENCES["use"].format(switch=mode.switch), row.speedup.break_even_calls
+    use, calls = fill("use", switch=mode.switch), row.speedup.break_even_calls
     if extra is None or calls is None:
         return use
     told = f"{use}; " if mode.entry.is_method else ""
     if calls <= 1:
-        return told + SENTENCES["pays back at once"]
+        return told + fill("pays back at once")
     low, high = row.speedup.break_even_low, row.speedup.break_even_high
-    amount = f"{round_count(calls)} {facts_of(row.trial.scenario).call}s"
-    amount += "" if low is None or high is None else f" ({round_count(low)}–{round_count(high)})"
-    return told + SENTENCES["pays back"].format(seconds=short_duration(extra), amount=amount)
+    between = "" if low is None or high is None else f" ({interval(low, high, round_count)})"
+    amount = f"{_count_calls(calls, row.trial.scenario)}{between}"
+    return told + fill("pays back", seconds=short_duration(extra), amount=amount)
 
 
 def _open(row: ComparisonRow) -> str:
     """The differences that are excluded, and how many more replicates would settle the rest."""
     more = row.speedup.replicates_to_settle or math.inf
     if more > MOST_TO_SETTLE:
-        replicates = SENTENCES["many"].format(count=MOST_TO_SETTLE)
+        replicates = fill("many", count=MOST_TO_SETTLE)
     else:
-        replicates = SENTENCES["more"].format(
+        replicates = fill(
+            "more",
             replicates=count_noun(int(more), "more replicate"),
             count=int(more),
             time=short_duration(more * (row.provenance.replicate_s or 0.0)),
         )
-    return SENTENCES["open"].format(
-        excluded=_excluded_bound(row), replicates=replicates, floor=f"{row.speedup.floor:.1%}"
+    return fill(
+        "open",
+        excluded=_excluded_bound(row),
+        replicates=replicates,
+        floor=percent(row.speedup.floor),
     )
 
 
 def _excluded_bound(row: ComparisonRow) -> str:
     bound = row.speedup.excluded_above or math.inf
-    text = f"{1 + bound:.1f}×" if bound >= 1 else f"{bound:.{0 if bound >= 0.1 else 1}%}"
-    return SENTENCES["excluded"].format(bound=text)
+    text = times(1 + bound) if bound >= 1 else percent(bound)
+    return fill("excluded", bound=text)
 
 
 def _aa(row: ComparisonRow) -> str:
-    low, high = row.speedup.low or 0.0, row.speedup.high or float("inf")
-    difference = abs((row.speedup.value or 1.0) - 1)
-    mode = name_of(row.baseline.mode)
-    measured = f"{row.speedup.value:.4f}× ({_sure(row)}), {difference:.1%} apart"
+    low, high = row.speedup.low or 0.0, row.speedup.high or math.inf
+    difference = percent(abs((row.speedup.value or 1.0) - 1))
     apart = ", each in a process of its own," if row.trial.copies == "apart" else ""
-    text = f"A/A: two copies of {mode}{apart} measure {measured}"
+    text = f"A/A: two copies of {name_of(row.baseline.mode)}{apart} measure "
+    text += f"{times(row.speedup.value)} ({_sure(row)}), {difference} apart"
     if low <= 1 <= high or row.speedup.verdict in (Verdict.EQUIVALENT, Verdict.AMBIGUOUS):
         return f"{text}, as expected. {_excluded_bound(row)}."
     return (
@@ -378,57 +377,47 @@ def _aa(row: ComparisonRow) -> str:
 
 
 def _alone(row: ComparisonRow) -> str:
-    """One mode without a baseline."""
-    rate = row.candidate.throughput_samples_per_s or float("nan")
-    unit = throughput_unit(row.trial.task, row.trial.resolution_px)
-    pair = ",".join(headline_of(row.trial.scenario))
-    return (
-        f"{_capitalize(name_of(row.candidate.mode))} alone ran at {rate:.4g} {unit}. For a "
-        f"speedup, measure a baseline too, as in modes=[{pair}].{_caveats(row)}"
+    rate = digits(row.candidate.throughput_samples_per_s)
+    text = fill(
+        "alone",
+        candidate=name_of(row.candidate.mode),
+        rate=f"{rate} {throughput_unit(row.trial.task, row.trial.resolution_px)}",
+        pair=",".join(headline_of(row.trial.scenario)),
     )
+    return _capitalize(text) + _caveats(row)
 
 
 def _imported_words(row: ComparisonRow) -> str:
     """A published result; its uncertainty is unknown, so no mode is recommended."""
-    candidate, baseline = name_of(row.candidate.mode), name_of(row.baseline.mode)
-    rates = [
-        f"{name} ran at {rate:.4g} samples/s"
-        for name, rate in (
-            (baseline, row.baseline.throughput_samples_per_s),
-            (candidate, row.candidate.throughput_samples_per_s),
-        )
-        if rate is not None
-    ]
-    if row.speedup.value is None:
-        text = f"published, not measured here: {' and '.join(rates)}; there is no baseline."
+    speedup, candidate = row.speedup.value, name_of(row.candidate.mode)
+    if speedup is None:
+        rate = f"{candidate} ran at {digits(row.candidate.throughput_samples_per_s)} samples/s"
+        text = f"published, not measured here: {rate}; there is no baseline."
     else:
-        faster = row.speedup.value >= 1
-        text = SENTENCES["published"].format(
+        text = fill(
+            "published",
             candidate=candidate,
-            baseline=baseline,
-            speedup=times(row.speedup.value if faster else 1 / row.speedup.value),
-            direction="faster" if faster else "slower",
+            baseline=name_of(row.baseline.mode),
+            speedup=times(max(speedup, 1 / speedup)),
+            direction="faster" if speedup >= 1 else "slower",
         )
-    if row.provenance.note:
-        text += f" Note: {row.provenance.note}."
-    return _capitalize(text) + (
-        f" To measure it here: {row.provenance.command}" if row.provenance.command else ""
-    )
+    notes = {" Note: {}.": row.provenance.note, " To measure it here: {}": row.provenance.command}
+    said = [template.format(note) for template, note in notes.items() if note]
+    return "".join([_capitalize(text), *said])
 
 
 def _failure_words(row: ComparisonRow) -> str:
-    (tried, baseline), keep = _names(row), FAILURES["hint"]
-    if row.baseline.mode:
-        tried += f" against {baseline}"
+    (candidate, baseline), keep = _names(row), FAILURES["hint"]
+    if baseline:
         keep = FAILURES["keep"].format(switch=mode_of(row.baseline.mode).switch)
     reason = row.failure.message or f"status {row.status}"
     template = FAILURES.get(str(row.status), FAILURES[""])
     if row.failure.mode == row.baseline.mode != "" and "{failed}" not in template:
         template = FAILURES["baseline"]
     text = template.format(
-        candidate=_names(row)[0],
+        candidate=candidate,
         failed=name_of(row.failure.mode or row.candidate.mode),
-        tried=tried,
+        tried=f"{candidate} against {baseline}" if baseline else candidate,
         reason=reason.removesuffix("."),
         keep=keep,
     )
@@ -443,20 +432,18 @@ def caveats(row: ComparisonRow) -> list[str]:
     if row.status is Status.CONTAMINATED:
         value, raw = row.speedup.value, row.speedup.raw
         apart = value and raw and abs(raw / value - 1) > SAME
-        also = f" (all rounds: {raw:.3f}×)" if apart else ""
+        also = f" (all rounds: {times(raw)})" if apart else ""
         clear = "contaminated but clear" if verdict.is_clear else "contaminated"
-        texts.append(f"{SENTENCES[clear]}{also}.")
+        texts.append(f"{fill(clear)}{also}.")
     if ratio := disagreement(row):
-        texts.append(f"{SENTENCES['disagree'].format(ratio=times(ratio))}.")
+        texts.append(f"{fill('disagree', ratio=times(ratio))}.")
     if row.speedup.host_bound:
-        texts.append(f"{SENTENCES['host bound']}.")
-    baseline = mode_of(row.baseline.mode) if row.baseline.mode else None
-    roles = [mode.role for mode in (baseline, mode_of(row.candidate.mode)) if mode]
-    if row.trial.eager_is_graph and Mode.EAGER.role in roles:
-        texts.append("Eager calls of a saved model run its graph.")
-    if Flag.CONTAINS_XLA in row.flags and baseline and baseline.execution is not Execution.XLA:
-        name = name_of(row.baseline.mode)
-        texts.append(f"Note that {name} contains XLA too, in parts of the model.")
+        texts.append(f"{fill('host bound')}.")
+    modes = [mode_of(label) for label in (row.candidate.mode, row.baseline.mode) if label]
+    if row.trial.eager_is_graph and Mode.EAGER.role in [mode.role for mode in modes]:
+        texts.append(f"{fill('saved graph')}.")
+    if Flag.CONTAINS_XLA in row.flags and modes[1:] and modes[1].execution is not Execution.XLA:
+        texts.append(f"{fill('contains xla', baseline=name_of(row.baseline.mode))}.")
     return texts
 
 
@@ -466,8 +453,8 @@ def _caveats(row: ComparisonRow) -> str:
 
 def all_caveats(row: ComparisonRow) -> str:
     """The caveats with a note of the flags, which the terminal lists below the modes."""
-    notes = flag_notes(row) if not row.speedup.verdict.is_missing else []
-    return " ".join([*caveats(row), *([f"Note: {'; '.join(notes)}."] if notes else [])])
+    notes = "" if row.speedup.verdict.is_missing else "; ".join(flag_notes(row))
+    return " ".join([*caveats(row), *([f"Note: {notes}."] if notes else [])])
 
 
 def flag_notes(row: ComparisonRow) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from xla_sweeps.analysis import matching
 from xla_sweeps.analysis.changes import BROKE, Change, Difference, counts, verdicts_of
 from xla_sweeps.report.advice import CONTAMINATED, SYMBOLS
+from xla_sweeps.report.figures import NONE, decimals, interval, times
 from xla_sweeps.report.labels import short_devices
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.modes import by_scenario
@@ -19,8 +20,6 @@ ALIKE = "both were measured with the same machine, software and flags"
 COLUMNS = ("trial", "quantity", "ratio", "95 %", "q", "verdict", "replicates")
 
 MOST_ROWS = 60
-"""With more rows than this, only changes are listed."""
-
 MOST_LINES = 10
 
 
@@ -48,9 +47,9 @@ def cells(changes: Sequence[Change]) -> list[tuple[str, ...]]:
             (
                 f"{change.name} on {on}" if len(devices) > 1 else change.name,
                 change.quantity,
-                f"{change.ratio:.3f}×",
-                f"{change.low:.3f}–{change.high:.3f}",
-                "<0.001" if change.q_value < 0.001 else f"{change.q_value:.3f}",
+                times(change.ratio),
+                interval(change.low, change.high),
+                "<0.001" if change.q_value < 0.001 else decimals(change.q_value, 3),
                 f"{SYMBOLS[str(change.verdict)]} {change.verdict}",
                 f"{change.replicates_a}:{change.replicates_b}{'~' if change.contaminated else ''}",
             )
@@ -84,7 +83,7 @@ def one_sided(difference: Difference) -> dict[str, list[str]]:
 
 def apart(difference: Difference) -> list[tuple[str, str, str]]:
     """The environment where the sides differ: what, A's and B's."""
-    return [(what, a or "—", b or "—") for what, a, b in difference.environment if a != b]
+    return [(what, a or NONE, b or NONE) for what, a, b in difference.environment if a != b]
 
 
 def summary(difference: Difference) -> list[str]:

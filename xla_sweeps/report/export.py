@@ -18,13 +18,7 @@ if TYPE_CHECKING:
 
 
 def write_text(text: str, output: Path | None) -> None:
-    """Write to a file, which is replaced whole, or to standard output.
-
-    A terminal gets no control characters; everything else gets UTF-8.
-
-    Raises:
-        StoreError: the file cannot be written; what it held before is still there.
-    """
+    """Write to a file, replaced whole, or to standard output, where a terminal gets no controls."""
     if output is not None:
         replace(output, text.encode())
     elif sys.stdout.isatty():
@@ -40,11 +34,7 @@ def write_json(document: object, output: Path | None) -> None:
 
 
 def require_writable(output: Path) -> None:
-    """Refuse a file that cannot be written, before its content is computed.
-
-    Raises:
-        StoreError: its folder is missing or may not be written to, or it is a folder itself.
-    """
+    """Refuse (StoreError) a file that cannot be written, before its content is computed."""
     if output.is_dir():
         raise StoreError(f"cannot write {output}: it is a folder")
     if not output.parent.is_dir():
@@ -55,22 +45,14 @@ def require_writable(output: Path) -> None:
 
 
 def csv_text(documents: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    """CSV with stable columns.
-
-    Texts that a spreadsheet would take for a formula are quoted with an apostrophe; a semicolon,
-    where it separates cells in some countries, is quoted too.
-    """
+    """CSV with stable columns; an apostrophe quotes what a spreadsheet would take for a formula."""
     lines = [",".join(columns)]
     lines += [",".join(_cell(document.get(name)) for name in columns) for document in documents]
     return "\n".join(lines) + "\n"
 
 
 def write_parquet(table: pyarrow.Table, output: Path) -> None:
-    """Rows as a Parquet file, which is replaced whole.
-
-    Raises:
-        StoreError: it cannot be written; what it held before is still there.
-    """
+    """Rows as a Parquet file, which is replaced whole."""
     import pyarrow.parquet
 
     buffer = pyarrow.BufferOutputStream()
@@ -79,11 +61,7 @@ def write_parquet(table: pyarrow.Table, output: Path) -> None:
 
 
 def replace(output: Path, content: bytes) -> None:
-    """Replace a file whole; a pipe or a device is written to.
-
-    Raises:
-        StoreError: it cannot be written; what it held before is still there.
-    """
+    """Replace a file whole, or write to a pipe or a device; StoreError where that fails."""
     try:
         output.parent.stat()  # a folder that is missing may be a typing error
         if output.exists() and not output.is_file():

@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable
 
 NONE = "—"
-"""Shown where there is no figure."""
 
 _UNITS = ((5400, 3600, "h"), (180, 60, "min"), (0.1, 1, "s"), (0, 0.001, "ms"))
 """Of a short duration: from how many seconds, how many seconds it has, and its word."""
+
+_SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def number(value: float | None) -> str:
@@ -31,26 +32,82 @@ def round_count(count: float) -> str:
     return f"{round(count / step) * step:,.0f}"
 
 
+def scale(value: float) -> str:
+    """Three digits with a decimal prefix, to be followed by a unit: `8.37 G`."""
+    least, prefix = next((each for each in _SCALES if value >= each[0]), (1, ""))
+    return f"{value / least:.3g} {prefix}"
+
+
 def scale_count(count: float) -> str:
-    """A count with one place and a prefix: `25.6 M`, `2.3 k`, `65`."""
-    for scale, prefix in ((1e6, "M"), (1e3, "k")):
-        if count >= scale:
-            return f"{count / scale:.1f} {prefix}"
-    return f"{count:.0f}"
+    """A count with one place and a decimal prefix: `25.6 M`, `2.3 k`, `65`."""
+    least, prefix = next((each for each in _SCALES if count >= each[0]), (1, ""))
+    return f"{count / least:.1f} {prefix}" if prefix else f"{count:.0f}"
+
+
+def digits(value: float | None, significant: int = 4) -> str:
+    """A number with some significant digits, without an exponent or trailing zeros."""
+    if value is None or not math.isfinite(value):
+        return NONE
+    power = math.floor(math.log10(abs(value) * (1 + 1e-9))) if value else 0
+    places = max(0, min(8, significant - 1 - power))
+    text = f"{value:.{places}f}"
+    return text.rstrip("0").rstrip(".") if places else text
+
+
+def millions(value: float | None) -> str:
+    """A number of millions in a column: `3.50`, `25.6`."""
+    return NONE if value is None else f"{value:.{2 if value < 10 else 1}f}"
+
+
+def three_digits(value: float) -> str:
+    """Three digits, with zeros in place of others: `0.0412`, `12,300`."""
+    return f"{float(f'{value:.3g}'):,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
+
+
+def percent(share: float) -> str:
+    """A share as a percentage with two significant digits: `1.2 %`, `71 %`."""
+    return f"{digits(100 * share, 2)} %"
+
+
+def decimals(value: float, places: int = 2, sign: str = "") -> str:
+    """A number of a column whose decimal points are below each other: `1,234.50`."""
+    return f"{value:{sign},.{places}f}"
+
+
+def power(value: float) -> str:
+    """One digit and a power of ten: `3e-6`, `0`."""
+    mantissa, _, exponent = f"{value:.0e}".partition("e")
+    return f"{mantissa}e{int(exponent)}" if value else "0"
 
 
 def times(value: float | None) -> str:
-    """A ratio, such as a speedup."""
-    return NONE if value is None else f"{value:.2f}×"
+    """A ratio, such as a speedup; more places near 1, where they matter."""
+    if value is None:
+        return NONE
+    off = abs(value - 1)
+    places = next((n for n, least in enumerate((99.95, 9.995)) if value >= least), 2)
+    return f"{value:.{3 if 0.0005 <= off < 0.0495 else places}f}×"
 
 
 def interval(
-    low: float | None, high: float | None, show: Callable[[float], str] = "{:.2f}".format
+    low: float | None, high: float | None, show: Callable[[float], str] | None = None
 ) -> str:
-    """Both bounds, with "to" between them where the lower one is negative."""
+    """Both bounds, of a ratio with equal places; "to" is between them where one is negative."""
     if low is None or high is None:
         return NONE
+    near = max(abs(low - 1), abs(high - 1)) < 0.0995
+    show = show or f"{{:.{3 if near else 1 if high >= 9.995 else 2}f}}".format
     return f"{show(low)}{' to ' if low < 0 else '–'}{show(high)}"
+
+
+def with_bounds(
+    value: float | None,
+    low: float | None,
+    high: float | None,
+    show: Callable[[float], str] = number,
+) -> str:
+    """A figure with its interval in brackets: `12.30 (11.90–12.70)`."""
+    return f"{NONE if value is None else show(value)} ({interval(low, high, show)})"
 
 
 def duration(seconds: float) -> str:
@@ -66,13 +123,15 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02} min"
 
 
+def call_time(seconds: float) -> str:
+    """Three digits in seconds or milliseconds."""
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
+
+
 def short_duration(seconds: float) -> str:
     """Seconds with two significant digits, as the page writes them: `0.96 s`, `25 min`, `2.1 h`."""
     unit, word = next((unit, word) for least, unit, word in _UNITS if abs(seconds) >= least)
-    value = seconds / unit
-    places = max(0, 1 - math.floor(math.log10(abs(value)))) if value else 0
-    text = f"{value:.{places}f}"
-    return f"{text.rstrip('0').rstrip('.') if places else text} {word}"
+    return f"{digits(seconds / unit, 2)} {word}"
 
 
 def size(count: float | None) -> str:

@@ -7,6 +7,7 @@ from itertools import accumulate
 from typing import Any
 
 from xla_sweeps.analysis.guard import LOOK
+from xla_sweeps.report.figures import NONE, decimals, percent
 from xla_sweeps.report.markdown import CHARACTERS, code, escape, items, table
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.system.text import count_noun, displayable
@@ -20,6 +21,10 @@ MOST_CHARACTERS = 60_000
 """Of the Markdown: a comment on GitHub takes 65,536."""
 
 MESSAGE_CHARACTERS = 1000
+
+FIGURES = ("change", "low", "high", "missed", "confidence", "spread", "pairs")
+
+COLUMNS = ("verdict", "time per call", "interval")
 
 UNJUDGED, BROKE = "unjudged", "broke"
 
@@ -72,19 +77,12 @@ def document_of(result: GuardResult, command: str) -> dict[str, Any]:
 
 def _mode(mode: str, verdict: str, result: GuardResult) -> dict[str, Any]:
     """A mode's verdict and figures; failures of every pair that tried it, if there are any."""
-    figures = ("change", "low", "high", "missed", "confidence", "spread", "pairs")
+    document: dict[str, Any] = {"mode": mode, "verdict": verdict}
+    for change in result.changes:
+        if change.mode == mode:
+            document |= {name: round(getattr(change, name), 5) for name in FIGURES}
     failures = result.failures.get(mode, [])
-    return {
-        "mode": mode,
-        "verdict": verdict,
-        **{
-            name: round(getattr(change, name), 5)
-            for change in result.changes
-            if change.mode == mode
-            for name in figures
-        },
-        **({"failures": failures} if any(failures) else {}),
-    }
+    return document | ({"failures": failures} if any(failures) else {})
 
 
 def _side(side: Side) -> dict[str, str]:
@@ -93,11 +91,10 @@ def _side(side: Side) -> dict[str, str]:
 
 def text_of(document: dict[str, Any]) -> str:
     """The report as text."""
-    rows = [("", "verdict", "time per call", "interval"), *map(_cells, document["modes"])]
-    widths = [max(len(row[place]) for row in rows) for place in range(4)]
-    lines = [answer_of(document), ""]
-    lines += ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-    lines += ["", *_failures(document)]
+    rows = [("", *COLUMNS), *map(_cells, document["modes"])]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    table_lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    lines = [answer_of(document), "", *table_lines, "", *_failures(document)]
     lines += [f"{name}: {old} -> {new}" for name, (old, new) in document["differences"].items()]
     lines += [*_notes(document), f"again: {document['command']}"]
     return "".join(f"{displayable(line)}\n" for line in lines)
@@ -111,7 +108,7 @@ def markdown_of(document: dict[str, Any]) -> str:
         "",
         f"**{escape(answer_of(document))}**",
         "",
-        *table(("mode", "verdict", "time per call", "interval"), map(_cells, document["modes"])),
+        *table(("mode", *COLUMNS), map(_cells, document["modes"])),
         "",
         *items(_failures(document), MESSAGE_CHARACTERS),
         "",
@@ -130,23 +127,20 @@ def answer_of(document: dict[str, Any]) -> str:
     left = [mode["mode"] for mode in document["modes"] if mode["verdict"] == UNJUDGED]
     if len(left) == len(document["modes"]):
         return ANSWERS[UNJUDGED]
-    answers = [f"Not every mode could be judged: {', '.join(left)}."] if left else []
-    if document["verdict"] != UNJUDGED:
-        detect = f"{100 * document['detect']:g} %"
-        answers.insert(0, ANSWERS[document["verdict"]].format(detect=detect))
+    answer = ANSWERS[document["verdict"]].format(detect=percent(document["detect"]))
+    answers = [] if document["verdict"] == UNJUDGED else [answer]
+    answers += [f"Not every mode could be judged: {', '.join(left)}."] if left else []
     return " ".join(answers)
 
 
 def _cells(mode: dict[str, Any]) -> tuple[str, str, str, str]:
     if "change" not in mode:
-        return mode["mode"], mode["verdict"], "—", "—"
-    low, high = _percent(mode["low"]), _percent(mode["high"])
-    level = f"{100 * mode['confidence']:.1f} %, {mode['pairs']} pairs"
-    return mode["mode"], mode["verdict"], _percent(mode["change"]), f"{low} to {high} ({level})"
-
-
-def _percent(change: float) -> str:
-    return f"{100 * change:+.1f} %"
+        return mode["mode"], mode["verdict"], NONE, NONE
+    change, low, high = (
+        f"{decimals(100 * mode[name], 1, '+')} %" for name in ("change", "low", "high")
+    )
+    level = f"{decimals(100 * mode['confidence'], 1)} %, {mode['pairs']} pairs"
+    return mode["mode"], mode["verdict"], change, f"{low} to {high} ({level})"
 
 
 def _failures(document: dict[str, Any]) -> list[str]:
@@ -170,9 +164,8 @@ def _failures(document: dict[str, Any]) -> list[str]:
 
 
 def _notes(document: dict[str, Any]) -> list[str]:
-    """Limits of the answer, and what it rests on."""
     notes = [
-        f"{mode['mode']}: a change of {100 * mode['missed']:.1f} % would have been missed half the "
+        f"{mode['mode']}: a change of {percent(mode['missed'])} would have been missed half the "
         "time"
         for mode in document["modes"]
         if "missed" in mode

@@ -16,10 +16,7 @@ TELLING = (
 """Columns that distinguish trials of one model and size, the plainest first."""
 
 DEVICE_CHARACTERS = 18
-
 CHARACTERS = 80
-"""Maximum length of a value: the variables of a machine may fill pages."""
-
 _CHARACTERS = {"trial_id": 8, "measured_at": 16}
 
 
@@ -39,11 +36,10 @@ def short_devices(names: Iterable[str]) -> dict[str, str]:
 
 def setting_words(setting: Mapping[str, Any]) -> str:
     """Values of a setting by column, without those that go without saying."""
-    columns = {name: COLUMNS[name].asked for name in setting}
     words = [
-        asked.write(setting[name])
-        for name, asked in columns.items()
-        if asked and str(setting[name]) != asked.usual
+        asked.write(value)
+        for name, value in setting.items()
+        if (asked := COLUMNS[name].asked) and str(value) != asked.usual
     ]
     return ", ".join(filter(None, words))
 
@@ -55,9 +51,7 @@ def join_words(words: Sequence[str]) -> str:
 
 def distinctions(rows: Sequence[ComparisonRow], shown: Sequence[str]) -> list[str]:
     """Facts that each row of a table needs beside its columns: `standard · graph,xla`, or ""."""
-    columns = {
-        name: [value_of(row, name) for row in rows] for name in dict.fromkeys((*shown, *TELLING))
-    }
+    columns = {name: [value_of(row, name) for row in rows] for name in (*shown, *TELLING)}
     return told_apart(columns, shown, TELLING)
 
 
@@ -66,10 +60,7 @@ def told_apart(
 ) -> list[str]:
     """For each row as much of some columns as tells it from others, such as `quick · xla`, or "".
 
-    Args:
-        columns: of equal length, by name.
-        alike: columns of which a row's others have the same values.
-        by: columns that tell them apart, the plainest first.
+    Rows have equal values of `alike`; columns `by` tell them apart, the plainest first.
     """
     groups: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
     for place, key in enumerate(zip(*(columns[name] for name in alike), strict=True)):

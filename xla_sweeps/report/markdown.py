@@ -25,10 +25,7 @@ _BREAK = "\u2060"
 
 
 def escape(text: object, most: int = CHARACTERS) -> str:
-    """One line of untrusted text that Markdown shows unchanged.
-
-    A text of more than `most` characters is cut and ends in an ellipsis.
-    """
+    """One line of untrusted text, cut at `most` characters, that Markdown shows unchanged."""
     line = _line(text, most)
     line = _REFERENCE.sub(lambda match: match[0][0] + _BREAK + match[0][1:], line)
     line = "".join(_HTML.get(character, character) for character in line)

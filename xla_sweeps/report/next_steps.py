@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from xla_sweeps.analysis.interval import MOST_TO_SETTLE
 from xla_sweeps.report.advice import name_of
 from xla_sweeps.report.figures import times
-from xla_sweeps.report.sentences import SENTENCES
+from xla_sweeps.report.sentences import fill
 from xla_sweeps.schema.columns import IMPORTED, Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import (
@@ -40,8 +40,7 @@ def next_steps(row: ComparisonRow) -> Iterator[tuple[str, str]]:
     """The next steps after a comparison of XLA with the same execution without it, by their names.
 
     Of a mode outside TensorFlow, what to write where it is faster than another mode of its
-    framework, and the command that says why. Nothing for other pairs, published rows and failures,
-    whose hints are shown elsewhere.
+    framework. Nothing for other pairs, published rows and failures.
     """
     baseline, candidate = row.baseline.mode, row.candidate.mode
     if row.provenance.origin == IMPORTED or not baseline or is_aa_pair(baseline, candidate):
@@ -60,14 +59,14 @@ def next_steps(row: ComparisonRow) -> Iterator[tuple[str, str]]:
         yield from _why(row)
     more = row.speedup.replicates_to_settle
     if verdict is Verdict.AMBIGUOUS and more and more <= MOST_TO_SETTLE and row.provenance.command:
-        yield "next", _again(row.provenance.command, int(more))
+        variables, program, line = row.provenance.command.partition(_PROGRAM)
+        words = [word for word in shlex.split(line) if not word.startswith("effort.replicates=")]
+        words.append(f"effort.replicates={int(more)}")
+        yield "next", variables + program + shlex.join(words)
 
 
 def fastest_way(row: ComparisonRow, modes: Iterable[ModeSummary]) -> str:
-    """A sentence on a mode of the trial that is faster than both sides of a row, intervals apart.
-
-    "" where there is none, and for `fit`, whose other modes run parts of it.
-    """
+    """A sentence on a mode that is faster than both sides of a row; "" for none, and for `fit`."""
     sides = {row.baseline.mode: row.baseline, row.candidate.mode: row.candidate}
     others = [
         (mode.columns.throughput_samples_per_s, mode.columns.throughput_low or 0.0, mode.label)
@@ -80,34 +79,26 @@ def fastest_way(row: ComparisonRow, modes: Iterable[ModeSummary]) -> str:
     best, low, label = max(others)
     if low <= max(side.throughput_high or math.inf for side in sides.values()):
         return ""
-    text = SENTENCES["fastest way"].format(
-        mode=name_of(label), speedup=times(best / usual), baseline=name_of(row.baseline.mode)
+    text = fill(
+        "fastest way",
+        mode=name_of(label),
+        speedup=times(best / usual),
+        baseline=name_of(row.baseline.mode),
     )
     return f"{'~ ' if row.status is Status.CONTAMINATED else ''}{text}."
 
 
 def _why(row: ComparisonRow, backend: str = "") -> Iterator[tuple[str, str]]:
-    """The command that says why."""
     if explained := explain_command(row.provenance.command, backend):
         trains = facts_of(row.trial.scenario).trains
         yield "why", f"{explained}{'  # of the forward pass' if trains else ''}"
 
 
 def explain_command(command: str, backend: str = "") -> str:
-    """The command that says why, of the same model as a trial's command and with its variables.
-
-    "" for another program. The backend explains it; "" is the default one.
-    """
+    """The `explain` command of the same model, with a trial's variables; "" for another program."""
     variables, program, line = command.partition(_PROGRAM)
     if not program or not _VARIABLES.fullmatch(variables):
         return ""
     kept = [word for word in shlex.split(line) if word.partition("=")[0] in _OF_THE_MODEL]
     kept += [f"backend={backend}"] if backend else []
     return variables + shlex.join(["xla-sweeps", "explain", *kept])
-
-
-def _again(command: str, replicates: int) -> str:
-    """The same command with so many further replicates."""
-    variables, program, line = command.partition(_PROGRAM)
-    words = [word for word in shlex.split(line) if not word.startswith("effort.replicates=")]
-    return variables + program + shlex.join([*words, f"effort.replicates={replicates}"])

@@ -23,7 +23,6 @@ from xla_sweeps.system.text import displayable, redact
 from xla_sweeps.trial.tracking import RunHeader
 
 LOG_CHARACTERS = 256 * 1024
-
 NOTES_CHARACTERS = 4000
 
 REPLICATES_KEY = "xla_sweeps_replicates"
@@ -64,19 +63,14 @@ def run_content(
     header: RunHeader, records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int
 ) -> dict[str, Any]:
     """Everything in a finished run: history rows, summary, histograms, notes, logs, exit code."""
-    samples = summary.trial.samples if summary else 1
+    samples, rows = summary.trial.samples if summary else 1, list[dict[str, Any]]()
+    for record in records:
+        gpu, modes = record.gpu if header.telemetry else None, record.trial.modes
+        rows += history_rows(
+            record.replicate, record.rounds, batch_size=samples, modes=modes, gpu=gpu
+        )
     return {
-        "rows": [
-            row
-            for record in records
-            for row in history_rows(
-                record.replicate,
-                record.rounds,
-                batch_size=samples,
-                modes=record.trial.modes,
-                gpu=record.gpu if header.telemetry else None,
-            )
-        ],
+        "rows": rows,
         "summary": run_summary(records, summary),
         "histograms": histograms(records),
         "notes": run_notes(summary),
@@ -93,10 +87,7 @@ def history_rows(
     modes: Sequence[str],
     gpu: Sequence[GpuSpan] | None = None,
 ) -> list[dict[str, Any]]:
-    """One row per round: call time and throughput of each mode, and that round's headline speedup.
-
-    With `gpu`, the reports of the replicate's GPU, rounds have their telemetry too.
-    """
+    """Call time and throughput of each mode by round, its speedup, and telemetry with `gpu`."""
     rows = []
     for measured in rounds:
         times = {block.mode: block.call_s for block in measured.blocks}
@@ -131,7 +122,6 @@ def _telemetry(measured: Round, gpu: Sequence[GpuSpan]) -> dict[str, float]:
 
 
 def _extremes(records: Sequence[Record]) -> dict[str, float]:
-    """The least and the most of each telemetry key over all rounds."""
     figures: dict[str, list[float]] = {}
     for record in records:
         for measured in record.rounds:
@@ -186,10 +176,7 @@ def run_summary(records: Sequence[Record], summary: TrialSummary | None) -> dict
 
 
 def result_point(keys: Mapping[str, Any]) -> dict[str, Any]:
-    """The headline figures of a summary as one row of history, which W&B charts by itself.
-
-    The speedup as its logarithm: such a bar begins at 0, which is no change.
-    """
+    """The headline figures as one row of history, which W&B charts; bars of logs begin at 0."""
     return {
         f"result/{name}": value
         for name, value in keys.items()

@@ -16,12 +16,7 @@ _MARKS = {Verdict.OK: "ok", Verdict.BAD: "bad", Verdict.IMPOSSIBLE: "--"}
 
 
 def page(checks: Sequence[Checked], facts: Mapping[str, str]) -> str:
-    """The page: the machine, each check with its figure and what was expected, and the count.
-
-    Args:
-        checks: in the order they were made.
-        facts: of machine and software, by name.
-    """
+    """The page: the machine, each check with its figure and what was expected, and the count."""
     lines = ["xla-sweeps doctor --full", ""]
     start = 2 + max(map(len, facts), default=0)
     for name, value in facts.items():

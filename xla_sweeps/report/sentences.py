@@ -13,13 +13,21 @@ from typing import NamedTuple
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 
+TOO_LITTLE = "too little to tell"
+
+SETTLE = "more replicates (effort.replicates=3) settle it"
+
+SETTLE_ALL = "more replicates (effort.replicates=3) or a quieter machine settle them"
+
+NOTHING = "Nothing was compared yet"
+
 SENTENCES: Mapping[str, str] = {
     # over many pairs
     "counts": "{candidate} is faster than {baseline} in {faster} of {pairs}",
     "slower in": ", slower in {count}",
     "ambiguous in": ", not known yet in {count}",
-    "nothing clear": "{candidate} against {baseline}: too little to tell in {pairs}; more "
-    "replicates (effort.replicates=3) or a quieter machine settle it",
+    "nothing clear": "{candidate} against {baseline}: too little to tell in {pairs}; "
+    f"{SETTLE_ALL}",
     "failed in": ", failed in {count}",
     "not measured in": ", {count} not measured",
     "typical": "{candidate} is typically {speedup} as fast as {baseline}",
@@ -62,6 +70,10 @@ SENTENCES: Mapping[str, str] = {
     "busy": "{count} of {all} contaminated by other load: only their clear differences count",
     "contaminated but clear": "Measured beside other load: rely on the ratio, not on the times",
     "contaminated": "The measurement is contaminated: repeat it before you rely on it",
+    "alone": "{candidate} alone ran at {rate}. For a speedup, measure a baseline too, as in "
+    "modes=[{pair}].",
+    "saved graph": "Eager calls of a saved model run its graph",
+    "contains xla": "Note that {baseline} contains XLA too, in parts of the model",
     "fastest way": "The fastest way to run it here is {mode}: {speedup} as fast as {baseline}",
     "host bound": "The device waits for the host here: a larger batch_size says more about the "
     "device, unless the time of single calls is the question",
@@ -75,6 +87,12 @@ SENTENCES: Mapping[str, str] = {
     "equal modes look different. Run `xla-sweeps doctor`.",
 }
 """Sentences and parts of sentences by name, with places for figures and names."""
+
+
+def fill(name: str, **values: object) -> str:
+    """The sentence of that name, with figures and names in its places, as the page's `say` does."""
+    return SENTENCES[name].format(**values)
+
 
 _UNSUPPORTED = "{failed} cannot run this model: {reason}. {keep}."
 
@@ -106,13 +124,9 @@ status."""
 
 
 class Rule(NamedTuple):
-    """An answer over many pairs, and when it is given.
+    """An answer over many pairs, given where the share of all pairs has this verdict.
 
-    Attributes:
-        word: the answer.
-        verdict: of the pairs that are counted.
-        share: the least share of all pairs, failures among them, that has this verdict.
-        sign: 1 or -1 where the geometric mean must lie above or below 1, else 0.
+    `sign` is 1 or -1 where the geometric mean must lie above or below 1.
     """
 
     word: str
@@ -140,7 +154,6 @@ DRAWN_PIPELINE = (
     "This pipeline only hands over batches of drawn values from memory: it reads, decodes, "
     "shuffles and batches nothing, so a real one takes longer. data=PATH measures one of pictures."
 )
-"""Description of the input pipeline of `fit` without pictures."""
 
 OTHERWISE = "It depends."
 

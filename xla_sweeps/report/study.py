@@ -11,8 +11,9 @@ from xla_sweeps.analysis import overview, ranking
 from xla_sweeps.analysis.inversions import inversions
 from xla_sweeps.analysis.ranking import Entry, Place
 from xla_sweeps.report.advice import name_of
-from xla_sweeps.report.figures import NONE, interval, number, times
+from xla_sweeps.report.figures import NONE, decimals, interval, number, scale_count, times
 from xla_sweeps.report.labels import setting_words, short_devices
+from xla_sweeps.report.sentences import SETTLE, TOO_LITTLE
 from xla_sweeps.schema.modes import by_count, headline_of
 from xla_sweeps.schema.row import ComparisonRow, value_of
 from xla_sweeps.system.text import count_noun
@@ -21,9 +22,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 PODIUM_PLACES = 3
-
 LINES = 60
-"""Maximum number of lines of a table."""
 
 PRELIMINARY = (
     " Preliminary: a single replicate, so that the interval does not show how processes differ."
@@ -33,12 +32,7 @@ Lines = list[tuple[str, ...]]
 
 
 class Question(NamedTuple):
-    """A table: its name, what it needs and holds.
-
-    Attributes:
-        needs: in the same setting and clean, before it says anything.
-        note: how to read it.
-    """
+    """A table: its name, what it needs before it says anything, its columns, and how to read it."""
 
     title: str
     needs: str
@@ -85,13 +79,7 @@ QUESTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The answer to a question of one scenario, with its figures as text.
-
-    Attributes:
-        key: its name in `results --show`.
-        finding: the answer in a sentence.
-        note: how to read it.
-    """
+    """The answer to a question of one scenario: the finding in a sentence, and figures as text."""
 
     scenario: str
     key: str
@@ -103,31 +91,19 @@ class Table:
 
 
 def tables(columns: Mapping[str, Sequence[Any]]) -> list[Table]:
-    """The tables that have something to say, of each scenario's headline mode.
-
-    Args:
-        columns: `ranking.NEEDED`, of equal length, by name; a row of each question.
-    """
+    """The tables that have something to say, of `ranking.NEEDED` with a row of each question."""
     made: list[Table] = []
-    every, place = ranking.entries_of(columns), ranking.SETTING.index("scenario")
+    every, scenario_place = ranking.entries_of(columns), ranking.SETTING.index("scenario")
     short = short_devices(entry.place.device for entry in every)
-    every = [
-        replace(entry, place=entry.place._replace(device=short[entry.place.device]))
-        for entry in every
-    ]
     for scenario in by_count(columns["scenario"]):
-        mode = headline_of(scenario)[1]
-        entries = [entry for entry in every if entry.place.setting[place] == scenario]
-        ranked = [entry for entry in entries if entry.mode == mode]
-        told = {
-            "fastest": _fastest(ranked, mode),
-            "distribution": _distribution(ranked),
-            "agreement": _agreement(ranked),
-            "podium": _podium(ranked),
-            "inversions": _inversions(entries, mode),
-        }
-        for key, (finding, lines) in told.items():
+        entries = [
+            replace(entry, place=entry.place._replace(device=short[entry.place.device]))
+            for entry in every
+            if entry.place.setting[scenario_place] == scenario
+        ]
+        for key, answer in _ANSWERS.items():
             asked = QUESTIONS[key]
+            finding, lines = answer(entries, headline_of(scenario)[1])
             early = key == "inversions" and any(line[-1] for line in lines)
             note = f"{asked.note}{PRELIMINARY if early else ''}"
             table = Table(scenario, key, asked.title, finding, asked.columns, tuple(lines), note)
@@ -135,8 +111,13 @@ def tables(columns: Mapping[str, Sequence[Any]]) -> list[Table]:
     return made
 
 
+def _rank_models(entries: Sequence[Entry], mode: str) -> dict[Place, list[Entry]]:
+    """The models of each place by their throughput in a mode, the fastest first."""
+    return ranking.at_places([entry for entry in entries if entry.mode == mode])
+
+
 def _fastest(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
-    places = ranking.at_places(entries)
+    places = _rank_models(entries, mode)
     winners: dict[Any, set[str]] = {}
     for place, (first, *_) in places.items():
         winners.setdefault(place[:2], set()).add(first.model)
@@ -160,9 +141,9 @@ def _fastest(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
     return f"{finding}." if places else "", lines
 
 
-def _distribution(entries: Sequence[Entry]) -> tuple[str, Lines]:
+def _distribution(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
     lines, spans = Lines(), list[float]()
-    for place, own in ranking.at_places(entries).items():
+    for place, own in _rank_models(entries, mode).items():
         rates = [entry.value for entry in own]
         if len(rates) > 1:
             quarters = statistics.quantiles(rates, n=4, method="inclusive")
@@ -170,19 +151,12 @@ def _distribution(entries: Sequence[Entry]) -> tuple[str, Lines]:
             lines.append((*_place(place), *figures, str(len(rates))))
             spans += [rates[0] / rates[-1]] if _apart(own[0], own[-1]) else []
     if not spans:
-        open_ = (
-            "Too little to tell the models of a setting apart: more replicates "
-            "(effort.replicates=3) settle it."
-        )
-        return open_ if lines else "", lines
+        finding = f"{TOO_LITTLE.capitalize()} the models of a setting apart: {SETTLE}."
+        return finding if lines else "", lines
     ends = " to ".join(dict.fromkeys(map(number, (min(spans), max(spans)))))
-    rest = len(lines) - len(spans)
-    return (
-        f"The fastest model is {ends} times as fast as the slowest, in "
-        f"{count_noun(len(spans), 'setting')}"
-        f"{f'; in {rest} more it is too little to tell' if rest else ''}.",
-        lines,
-    )
+    rest, settings = len(lines) - len(spans), count_noun(len(spans), "setting")
+    finding = f"The fastest model is {ends} times as fast as the slowest, in {settings}"
+    return f"{finding}{f'; in {rest} more it is {TOO_LITTLE}' if rest else ''}.", lines
 
 
 def _apart(fast: Entry, slow: Entry) -> bool:
@@ -190,33 +164,31 @@ def _apart(fast: Entry, slow: Entry) -> bool:
     return fast.low is None or slow.high is None or fast.low > slow.high
 
 
-def _agreement(entries: Sequence[Entry]) -> tuple[str, Lines]:
-    every = ranking.agreements(entries)
+def _agreement(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
+    every = ranking.agreements([entry for entry in entries if entry.mode == mode])
     if not every:
         return "", []
     ends = [choose(every, key=lambda one: one.tau) for choose in (min, max)]
-    taus = dict.fromkeys(f"{one.tau:.2f}" for one in ends)
-    sizes = dict.fromkeys(f" at {one.places[0].resolution_px} px" for one in ends)
-    if len(sizes) == 1:  # it is said once
-        said = " to ".join(taus) + "".join(sizes)
-    else:
-        said = " to ".join(f"{one.tau:.2f}{size}" for one, size in zip(ends, sizes, strict=True))
+    sizes = [f" at {one.places[0].resolution_px} px" for one in ends]
+    sizes[0] = "" if sizes[0] == sizes[1] else sizes[0]  # it is said once
+    said = [f"{decimals(one.tau)}{size}" for one, size in zip(ends, sizes, strict=True)]
+    said = said[1:] if decimals(ends[0].tau) == decimals(ends[1].tau) and not sizes[0] else said
     lines: Lines = [
         (
             _place(one.places[0])[0],
             " and ".join(_place(place)[1] for place in one.places),
             str(one.models),
-            f"{one.tau:.2f}",
-            f"{one.low:.2f} to {one.high:.2f}",
+            decimals(one.tau),
+            f"{decimals(one.low)} to {decimals(one.high)}",
         )
         for one in every
     ]
-    return f"Kendall's tau between devices: {said}.", lines
+    return f"Kendall's tau between devices: {' to '.join(said)}.", lines
 
 
-def _podium(entries: Sequence[Entry]) -> tuple[str, Lines]:
+def _podium(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
     lines, winners = Lines(), set[str]()
-    for place, own in ranking.at_places(entries).items():
+    for place, own in _rank_models(entries, mode).items():
         best = own[:PODIUM_PLACES]
         if len(own) < 2:
             continue
@@ -233,15 +205,13 @@ def _podium(entries: Sequence[Entry]) -> tuple[str, Lines]:
 
 def _inversions(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
     inverted, counts = inversions(entries)
-    totals: dict[str, list[int]] = {}
-    for (_, label), count in counts.items():
-        total = totals.setdefault(label, [0, 0])
-        total[0] += count[0]
-        total[1] += count[1]
-    said = ", ".join(
-        f"{name_of(label)} {total[0]} of {total[1]}"
-        for label, total in sorted(totals.items(), key=lambda one: one[0] != mode)
-    )
+    labels = sorted(dict.fromkeys(label for _, label in counts), key=lambda label: label != mode)
+    parts = []
+    for label in labels:
+        pairs = [pair for (_, other), pair in counts.items() if other == label]
+        inverse, total = map(sum, zip(*pairs, strict=True))
+        parts.append(f"{name_of(label)} {inverse} of {total}")
+    said = ", ".join(parts)
     own = {device: pair for (device, label), pair in counts.items() if label == mode}
     if len(own) > 1:
         each = (f"{device} {pair[0]} of {pair[1]}" for device, pair in own.items())
@@ -251,7 +221,7 @@ def _inversions(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
             *_place(one.larger.place),
             name_of(one.larger.mode),
             *(
-                f"{entry.model} ({(entry.params or 0) / 1e6:.1f} M)"
+                f"{entry.model} ({scale_count(entry.params or 0)})"
                 for entry in (one.larger, one.smaller)
             ),
             times(one.ratio),
@@ -261,6 +231,15 @@ def _inversions(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
     ]
     finding = f"Pairs of a line in which the larger model is faster: {said}."
     return finding if said else "", lines
+
+
+_ANSWERS = {
+    "fastest": _fastest,
+    "distribution": _distribution,
+    "agreement": _agreement,
+    "podium": _podium,
+    "inversions": _inversions,
+}
 
 
 def of_table(rows: pyarrow.Table) -> list[Table]:

@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from xla_sweeps.report.dashboard.modules import join_modules
-from xla_sweeps.report.dashboard.page import scripts
+from xla_sweeps.report.dashboard.page import join_modules, scripts
 
 SUM = "/** A sum. */\nexport const sum = (a, b) => a + b;\n"
 TWICE = 'import { sum } from "./sum.js";\n\nexport function twice(a) {\n  return sum(a, a);\n}\n'

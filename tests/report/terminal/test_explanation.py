@@ -9,7 +9,7 @@ import pytest
 from explanations import KNOWN
 
 from xla_sweeps.analysis.roofline import roofline
-from xla_sweeps.report.terminal.explained_lines import NOT_AVAILABLE, WIDTH, scale
+from xla_sweeps.report.terminal.explained_lines import NOT_AVAILABLE, WIDTH
 from xla_sweeps.report.terminal.explanation import explanation_text, ops_text, verdict
 from xla_sweeps.schema.explanation import (
     Break,
@@ -183,7 +183,7 @@ def test_a_process_that_dies_before_them_says_that_they_are_not_available() -> N
 
 def test_one_sentence_says_how_close_graph_mode_is_and_what_xla_can_gain() -> None:
     assert verdict(roofline(WORK, PEAKS, {"graph": 0.1 / 0.71, "xla": 0.2})) == (
-        "graph already runs at 71 % of the bound set by compute; XLA can gain at most 1.4×"
+        "graph already runs at 71 % of the bound set by compute; XLA can gain at most 1.41×"
     )
     none = replace(WORK, macs_by_type={})
     assert "of the bound set by memory" in verdict(roofline(none, PEAKS, {"graph": 1}))
@@ -213,11 +213,3 @@ def test_a_bound_that_is_not_known_is_not_available_and_never_zero() -> None:
     assert "– bound by compute: not available: no peak of matmul s8" in text
     assert text.count(NOT_AVAILABLE) == 1 + 1 + 1  # the bound, graph's share, one core's copy
     assert " 0 " not in text
-
-
-@pytest.mark.parametrize(
-    ("number", "written"),
-    [(0, "0 "), (999, "999 "), (8.366e9, "8.37 G"), (1.5e12, "1.5 T"), (97_300_000, "97.3 M")],
-)
-def test_numbers_have_three_digits_and_a_decimal_prefix(number: float, written: str) -> None:
-    assert scale(number) == written

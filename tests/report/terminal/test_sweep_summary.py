@@ -75,17 +75,17 @@ def test_each_scenario_has_its_own_table_and_sums(shown: Shown) -> None:
     out = shown(ROW, step, with_columns(ROW, model="vgg16"))
     calls, _, steps = out.rpartition("scenario=train_step")
     assert out.count("scenario=train_step") == out.count("scenario=call") == 2
-    assert "xla over graph: geometric mean speedup 2.000× over 2 of 3 planned trials" in calls
+    assert "xla over graph: geometric mean speedup 2.00× over 2 of 3 planned trials" in calls
     assert "▲ 2 faster" in calls
     assert "▼ 1 slower" in steps
-    assert "xla over graph: geometric mean speedup 0.500× over 1 of 3 planned trials" in steps
+    assert "xla over graph: geometric mean speedup 0.50× over 1 of 3 planned trials" in steps
     assert "scenario=" not in shown(ROW)
 
 
 def test_no_mean_is_of_several_devices(shown: Shown) -> None:
     slow = with_columns(ROW, speedup=0.5, verdict=Verdict.SLOWER, device="Tesla T4")
     out = shown(with_columns(ROW, device="NVIDIA A100"), slow)
-    for words in ("on A100: geometric mean speedup 2.000×", "on T4: geometric mean speedup 0.500×"):
+    for words in ("on A100: geometric mean speedup 2.00×", "on T4: geometric mean speedup 0.50×"):
         assert f"xla over graph {words} over 1 of 2 planned trials" in out
 
 

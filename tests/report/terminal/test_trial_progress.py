@@ -39,8 +39,8 @@ def test_plain_progress_is_one_line_per_event_on_standard_error(
     assert lines == [
         "start    resnet50 224 px  replicates=3  log=results/logs/x.log",
         "compile  xla",
-        "rounds   12/24 rounds  half-width ±1.23% (target ±1.00%)  eta 4.0 s to 75 s",
-        "rounds   24 measured, 3 clean of 24  half-width ±1.23% (target ±1.00%)  eta 4.0 s to 75 s",
+        "rounds   12/24 rounds  half-width ±1.2 % (target ±1 %)  eta 4.0 s to 75 s",
+        "rounds   24 measured, 3 clean of 24  half-width ±1.2 % (target ±1 %)  eta 4.0 s to 75 s",
         "saved    replicate 1  ok",
     ]
 
@@ -89,5 +89,5 @@ def test_the_live_block_fits_80_columns_and_counts_every_measured_round(
     Console(width=80).print(screen.block())
     lines = capsys.readouterr().out.splitlines()
     assert "12 measured, 0 clean of 24  eta 3 min 37 s to 7 min 13 s" in "\n".join(lines)
-    assert "half-width ±1.23% (target ±1.00%)" in "\n".join(lines)
+    assert "half-width ±1.2 % (target ±1 %)" in "\n".join(lines)
     assert len(lines) == 5

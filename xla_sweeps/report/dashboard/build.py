@@ -73,12 +73,7 @@ KEPT_BITS = 15
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A page that was written.
-
-    Attributes:
-        size: bytes.
-        answer: to the commonest scenario's question, as `advice.overall_answer` gives it.
-    """
+    """A page that was written: its bytes, and the answer to the commonest scenario's question."""
 
     size: int
     rows: int
@@ -97,16 +92,9 @@ def write_page(
     published: bool = False,
     advance: Callable[[int, int], None] = lambda done, total: None,
 ) -> Written:
-    """Write the page of these results folders.
+    """Write the page of these results folders; `comparison` is a section of `changes.as_section`.
 
-    Args:
-        results_dirs: at least one.
-        output: the file, replaced whole.
-        where: a filter (`parse_filter`) of the rows to keep.
-        comparison: section of `changes.as_section` for the page.
-        title: default: the folders' names.
-        published: adds the public study's figures, under the name `published`.
-        advance: called with (trials read, trials to read) now and then.
+    `published` adds the public study's figures, and `advance` gets (trials read, trials to read).
 
     Raises:
         StoreError: nothing to show, or the file cannot be written.
@@ -115,12 +103,19 @@ def write_page(
     import pyarrow
 
     chosen = parse_filter(where) if where is not None else None
-    labels = {folder: _label(folder, results_dirs) for folder in results_dirs}
+    names = Counter(folder.resolve().name for folder in results_dirs)
+    labels = {
+        folder: folder.resolve().name if names[folder.resolve().name] == 1 else str(folder)
+        for folder in results_dirs
+    }
     loaded = {
         label: load(folder, published=published and not place, advance=advance)
         for place, (folder, label) in enumerate(labels.items())
     }
-    table = join_tables(_label_rows(rows.table, label) for label, rows in loaded.items())
+    table = join_tables(
+        rows.table.append_column("results", pyarrow.repeat(label, rows.table.num_rows))
+        for label, rows in loaded.items()
+    )
     table = matching(table, chosen)
     if not table.num_rows:
         raise StoreError(_nothing(results_dirs, where))
@@ -133,8 +128,8 @@ def write_page(
     problems = tuple(problem for rows in loaded.values() for problem in rows.problems)
     trials = sum(rows.trials for rows in loaded.values())
     missing = [planned.count_unmeasured(folder) for folder in results_dirs]
-    name = title or " · ".join(loaded)
-    shown = set(table["trial_id"].unique().to_pylist())
+    is_planned = any(count is not None for count in missing)
+    name, shown = title or " · ".join(loaded), {*table["trial_id"].unique().to_pylist()}
     runs = {
         label: {trial: url for trial, url in run_urls(folder).items() if trial in shown}
         for folder, label in labels.items()
@@ -145,9 +140,7 @@ def write_page(
         "title": name,
         "records": sum(rows.records for rows in loaded.values()),
         "trials": trials,
-        "planned": None
-        if all(count is None for count in missing)
-        else trials + sum(filter(None, missing)),
+        "planned": trials + sum(filter(None, missing)) if is_planned else None,
         "problems": list(problems),
         "comparison": comparison,
         "trust": _trust(table),
@@ -158,19 +151,16 @@ def write_page(
         },
         "runs": {label: urls for label, urls in runs.items() if urls},
     }
-    title = f"{name} — XLA for Keras vision models"
     caveats = map(advice.all_caveats, rows_of(table))
     table = table.append_column("caveats", pyarrow.array(caveats, pyarrow.string()))
-    page = render(pack(table.select([*CATEGORIES, *NUMBERS]), meta), title=title).encode()
+    packed = pack(table.select([*CATEGORIES, *NUMBERS]), meta)
+    page = render(packed, title=f"{name} — XLA for Keras vision models").encode()
     export.replace(output, page)
     return Written(len(page), table.num_rows, trials, problems, answer(table))
 
 
 def pack(table: pyarrow.Table, meta: Mapping[str, Any]) -> bytes:
-    """The columns of a table and plain data about it as gzipped bytes.
-
-    Texts become codes, anything else numbers.
-    """
+    """The columns of a table and data about it, gzipped; texts become codes."""
     import pyarrow
 
     numbers = dict[str, list[int]]()
@@ -218,10 +208,7 @@ def _round_bits(column: npt.NDArray[np.float64]) -> npt.NDArray[np.uint32]:
 
 
 def answer(table: pyarrow.Table) -> str:
-    """The answer of the commonest scenario, with a word for each device where they differ.
-
-    It names the other scenarios, and says which of several folders it counts.
-    """
+    """The commonest scenario's answer, with the names of the others and of several folders."""
     columns = answers(table)
     whole = overview.overview_of(columns)
     text = advice.overall_answer(whole, overview.devices_of(columns))
@@ -255,18 +242,6 @@ def answers(table: pyarrow.Table) -> dict[str, list[Any]]:
     return {
         name: table[name].to_pylist() for name in (*overview.SUMMED, "status", "device", "results")
     }
-
-
-def _label_rows(table: pyarrow.Table, label: str) -> pyarrow.Table:
-    import pyarrow
-
-    return table.append_column("results", pyarrow.array([label] * table.num_rows, pyarrow.string()))
-
-
-def _label(folder: Path, folders: Sequence[Path]) -> str:
-    """The folder's name; its whole path where two share a name."""
-    name = folder.resolve().name
-    return str(folder) if [other.resolve().name for other in folders].count(name) > 1 else name
 
 
 def _nothing(folders: Sequence[Path], where: str | None) -> str:

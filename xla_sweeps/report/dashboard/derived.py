@@ -22,17 +22,8 @@ if TYPE_CHECKING:
     import pyarrow
 
 _NAMED_BY = (
-    *(
-        "model",
-        "resolution_px",
-        "batch_size",
-        "precision",
-        "tf32",
-        "device",
-        "candidate",
-        "baseline",
-    ),
-    "scenario",
+    *("model", "resolution_px", "batch_size", "precision", "tf32", "device"),
+    *("candidate", "baseline", "scenario"),
 )
 """Columns of a row's name, and the scenario: the page shows one at a time."""
 
@@ -77,10 +68,9 @@ def with_derived(table: pyarrow.Table) -> pyarrow.Table:
 
 
 def numbers_of(table: pyarrow.Table) -> dict[str, list[int]]:
-    """For each row a number that it shares with all of its configuration, question or trial.
+    """Numbers that a row shares with all of its configuration, question or trial.
 
-    `preference`: of the rows of a question the one with the highest answers. `twin`: 1 for an A/A
-    pair.
+    Of a question's rows the one with the highest `preference` answers. A/A pairs have `twin` 1.
     """
 
     def numbers_by(names: Iterable[str]) -> list[int]:

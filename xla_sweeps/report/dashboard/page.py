@@ -13,8 +13,10 @@ import gzip
 import hashlib
 import html
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
+from graphlib import TopologicalSorter
 from importlib import resources
 from typing import Any
 
@@ -22,17 +24,7 @@ from xla_sweeps.analysis import overview
 from xla_sweeps.analysis.cost import COST_COLUMNS
 from xla_sweeps.analysis.energy import NOT_AVAILABLE
 from xla_sweeps.analysis.interval import MOST_TO_SETTLE
-from xla_sweeps.report import advice
-from xla_sweeps.report.dashboard.modules import join_modules
-from xla_sweeps.report.sentences import (
-    DEVICES_NAMED,
-    FAILURES,
-    OTHERWISE,
-    RULES,
-    SENTENCES,
-    UNCLEAR,
-    USUALLY,
-)
+from xla_sweeps.report import advice, sentences
 from xla_sweeps.schema.modes import MODES, SCENARIOS, Execution, headline_of
 from xla_sweeps.schema.row import COLUMNS
 
@@ -43,13 +35,13 @@ PACKAGE: Mapping[str, Any] = {
         for name, column in COLUMNS.items()
         if column.asked
     ],
-    "sentences": SENTENCES,
-    "failures": FAILURES,
-    "rules": [rule._asdict() for rule in RULES],
-    "otherwise": OTHERWISE,
-    "unclear": UNCLEAR,
-    "devices_named": DEVICES_NAMED,
-    "usually": USUALLY,
+    "sentences": sentences.SENTENCES,
+    "failures": sentences.FAILURES,
+    "rules": [rule._asdict() for rule in sentences.RULES],
+    "otherwise": sentences.OTHERWISE,
+    "unclear": sentences.UNCLEAR,
+    "devices_named": sentences.DEVICES_NAMED,
+    "usually": sentences.USUALLY,
     "symbols": advice.SYMBOLS,
     "contaminated": advice.CONTAMINATED,
     "most_to_settle": MOST_TO_SETTLE,
@@ -66,6 +58,10 @@ PACKAGE: Mapping[str, Any] = {
 }
 """Facts and sentences of the package that the scripts share, as their constant `PACKAGE`."""
 
+_IMPORT = re.compile(r'^import \{ \w+(?:, \w+)* \} from "\./(\w+)\.js";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async function|function|class|const|let)\b)", re.MULTILINE)
+_MODULE_WORD = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
+
 _ASSETS = resources.files("xla_sweeps.report.dashboard") / "assets"
 
 
@@ -73,8 +69,9 @@ def render(packed: bytes, *, title: str) -> str:
     """The whole page of `build.pack`'s bytes; the title is plain text, which is escaped here."""
     style, loader = _asset("page.css"), _asset("loader.js")
     library = _asset("plot.min.js")
+    package = json.dumps(PACKAGE).replace("<", "\\u003c")  # no text in it ends the script early
     program = join_modules(scripts())
-    program = f'"use strict";\n(() => {{\nconst PACKAGE = {_json(PACKAGE)};\n{program}\n}})();\n'
+    program = f'"use strict";\n(() => {{\nconst PACKAGE = {package};\n{program}\n}})();\n'
     hashes = " ".join(map(_hash, (loader, library, program)))
     policy = (
         f"default-src 'none'; script-src {hashes}; style-src {_hash(style)}; img-src data:; "
@@ -104,9 +101,22 @@ def scripts() -> dict[str, str]:
     return {name[:-3]: _asset(f"page/{name}") for name in names if name.endswith(".js")}
 
 
-def _json(value: Any) -> str:
-    """A value as a script may hold it: no text in it ends the script early."""
-    return json.dumps(value, ensure_ascii=True).replace("<", "\\u003c")
+def join_modules(modules: Mapping[str, str]) -> str:
+    """The modules as one script in one scope, each after those that it imports.
+
+    A browser loads no module from disk. `scripts/lint_page` checks imports, exports and names; here
+    an import or an export is a line of its own, as the page writes them.
+
+    Raises:
+        ValueError: a line is of another form, or modules import in a circle.
+    """
+    order = TopologicalSorter({name: _IMPORT.findall(text) for name, text in modules.items()})
+    script = "\n".join(
+        _EXPORT.sub("", _IMPORT.sub("", modules[name])) for name in order.static_order()
+    )
+    if unknown := _MODULE_WORD.search(script):
+        raise ValueError(f"not an import or export of the page's form: {unknown[0]!r}")
+    return script
 
 
 def _hash(text: str) -> str:

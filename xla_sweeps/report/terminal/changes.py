@@ -8,72 +8,56 @@ from rich.text import Text
 
 from xla_sweeps.analysis.changes import Change, Difference
 from xla_sweeps.report import changes
-from xla_sweeps.report.terminal.console import (
-    COLOURS,
-    empty_table,
-    paragraph,
-    print_grouped,
-    progress_console,
-    results_console,
-    say,
-    scenario_groups,
-)
+from xla_sweeps.report.terminal import console
 from xla_sweeps.schema.modes import by_scenario
 from xla_sweeps.system.text import displayable
 
 
 def show_difference(difference: Difference) -> None:
     """Show breaks, changes, trials of one side only, and differences of the environments."""
-    console = results_console()
+    screen = console.results_console()
     a, b = displayable(difference.title_a), displayable(difference.title_b)
-    console.print(
+    screen.print(
         Text(f"{b} against {a}", style="bold").append(f": {changes.RATIOS}", style="default")
     )
-    console.print()
+    screen.print()
     for line in changes.breaks(difference):
-        say(displayable(line), "magenta" if line.startswith("✕") else "green")
+        console.say(displayable(line), "magenta" if line.startswith("✕") else "green")
     shown = changes.shown_changes(difference)
-    for group in scenario_groups(by_scenario(shown, key=lambda change: change.scenario)):
+    for group in console.scenario_groups(by_scenario(shown, key=lambda change: change.scenario)):
         _print_changes(group)
     for line in changes.remarks(difference):
-        paragraph(line, "dim")
+        console.paragraph(line, "dim")
     for heading, names in changes.one_sided(difference).items():
-        say(f"\n{displayable(heading)}")
+        console.say(f"\n{displayable(heading)}")
         for name in names:
-            say(f"  {displayable(name)}")
-    _environment(difference)
+            console.say(f"  {displayable(name)}")
+    if apart := changes.apart(difference):
+        headings = ("differs", a, b)
+        table = console.empty_table(*headings, wrapped=headings, gap=2)
+        for row in apart:
+            table.add_row(*map(displayable, row))
+        screen.print(table)
+    else:
+        console.say(f"\n{changes.ALIKE}", "dim")
     for note in difference.notes:
-        paragraph(f"! {note}", "yellow")
+        console.paragraph(f"! {note}", "yellow")
     for line in changes.summary(difference):
-        paragraph(displayable(line), "bold")
+        console.paragraph(displayable(line), "bold")
 
 
 def show_failures(lines: Sequence[str]) -> None:
     """Show the matches of `--fail-on`, and the rows that it ignored, on standard error."""
     for line in lines:
-        say(f"--fail-on {displayable(line)}", "red", console=progress_console())
+        console.say(f"--fail-on {displayable(line)}", "red", console=console.progress_console())
 
 
 def _print_changes(group: Sequence[Change]) -> None:
-    """Print a line for each change, or several where figures are stacked."""
     name, quantity, ratio, interval, q, verdict, replicates = changes.COLUMNS
     rows = []
     for change, line in zip(group, changes.cells(group), strict=True):
         cells = [Text(displayable(cell)) for cell in line]
-        cells[5].stylize(COLOURS[str(change.verdict)])
+        cells[5].stylize(console.COLOURS[str(change.verdict)])
         rows.append((cells[:2], cells[2:4], cells[4:5], cells[5:]))
     headings = ((name, quantity), (ratio, interval), (q,), (verdict, replicates))
-    print_grouped(headings, rows, right=(ratio, interval, q))
-
-
-def _environment(difference: Difference) -> None:
-    apart = changes.apart(difference)
-    if not apart:
-        say(f"\n{changes.ALIKE}", "dim")
-        return
-    titles = map(displayable, (difference.title_a, difference.title_b))
-    headings = ("differs", *titles)
-    table = empty_table(*headings, wrapped=headings, gap=2)
-    for line in apart:
-        table.add_row(*map(displayable, line))
-    results_console().print(table)
+    console.print_grouped(headings, rows, right=(ratio, interval, q))

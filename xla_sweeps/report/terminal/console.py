@@ -42,13 +42,8 @@ PLAIN: Mapping[str, Any] = {"highlight": False, "emoji": False, "markup": False}
 """What a console must not make of texts from outside."""
 
 UNBOUNDED = 10_000
-"""Columns that hold every table."""
-
 WRAPPED_WIDTH = 16
-"""Least width of a column of texts that wrap."""
-
 BUG_LINE_CHARACTERS = 300
-
 LINE_CHARACTERS = 1000
 
 
@@ -58,10 +53,7 @@ def results_console() -> Console:
 
 
 def print_table(*tables: Table) -> None:
-    """Print the first table that fits standard output, or else the last; texts may wrap to fit.
-
-    No number is cut: the last one may be wider than the terminal. A file gets the first.
-    """
+    """Print the first table that fits, or else the last, which wraps texts and cuts no number."""
     console = _console(sys.stdout, plain_width=UNBOUNDED)
     unbounded = console.options.update(width=UNBOUNDED)
     for table in tables:
@@ -92,13 +84,7 @@ SILENT_S = 10.0
 
 
 class Heartbeat:
-    """Tell where the work stands whenever nothing was told for long; a context manager.
-
-    Args:
-        tell: called in a thread of its own.
-        every_s: how long; default: `SILENT_S`.
-        clock: seconds that pass.
-    """
+    """Tell in its own thread where the work stands, when nothing was told for long."""
 
     def __init__(
         self,
@@ -140,13 +126,7 @@ class Heartbeat:
 
 @contextlib.contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on standard error, where that is a terminal; it is removed when the work has ended.
-
-    Elsewhere a line now and then, if it takes long.
-
-    Yields:
-        What shows that so many steps of so many are done.
-    """
+    """A bar on standard error while the work lasts, or lines where it is no terminal."""
     from rich.progress import Progress
 
     if ui_mode("auto") != "live":
@@ -173,18 +153,11 @@ def ui_mode(asked: str) -> str:
     if asked != "auto":
         return asked
     dumb = os.environ.get("TERM", "dumb") == "dumb" or os.environ.get("CI")
-    able = sys.stderr.isatty() and not dumb
-    return "live" if able else "plain"
+    return "live" if sys.stderr.isatty() and not dumb else "plain"
 
 
 def complain(error: Exception, *, results_dir: Path | None = None) -> int:
-    """Print an error as one line of bounded length on standard error; returns the exit code.
-
-    Args:
-        error: the error, as it was caught.
-        results_dir: of an error of our own, the traceback is put into its folder of logs where
-            that takes it, else into the folder for temporary files.
-    """
+    """Print an error as one line of bounded length on standard error; returns the exit code."""
     if isinstance(error, FileNotFoundError) and "temporary directory" in str(error):
         error = StoreError(f"{error.strerror}: set TMPDIR to a writable folder, or see `ulimit -f`")
     if not isinstance(error, XlaSweepsError):
@@ -250,10 +223,7 @@ def print_grouped(
 ) -> None:
     """Print rows in columns; where they do not fit, those of a group are stacked in one column.
 
-    Args:
-        groups: headings of the columns; the first is of names, which wrap.
-        rows: the cells of each, grouped as the headings are.
-        right: headings of the columns to align right.
+    Headings and cells come in groups. The first heading is of names, which wrap.
     """
     stacked = ["\n".join(group) for group in groups]
     narrow = empty_table(

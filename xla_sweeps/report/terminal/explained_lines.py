@@ -1,4 +1,4 @@
-"""Lines of an explanation: findings, tables and numbers, in at most 80 columns."""
+"""Lines of an explanation: findings and tables, in at most 80 columns."""
 
 from __future__ import annotations
 
@@ -8,13 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from xla_sweeps.schema.explanation import Place
 
 WIDTH = 80
-
 PLACES = 3
-"""Places that are listed; JSON has all."""
 
 NOT_AVAILABLE = "not available"
-
-_SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def finding(text: str, places: Iterable[Place] = (), advice: str = "") -> Iterator[str]:
@@ -57,24 +53,6 @@ def wrap(text: str, indent: int = 0) -> list[str]:
         subsequent_indent=" " * (indent + 2),
         break_on_hyphens=False,
     )
-
-
-def scale(number: float) -> str:
-    """Three digits with a decimal prefix, to be followed by a unit: `8.37 G`."""
-    for scale, prefix in _SCALES:
-        if number >= scale:
-            return f"{number / scale:.3g} {prefix}"
-    return f"{number:.3g} "
-
-
-def seconds(number: float) -> str:
-    """Three digits in seconds or milliseconds."""
-    return f"{number:.3g} s" if number >= 1 else f"{number * 1e3:.3g} ms"
-
-
-def percent(share: float) -> str:
-    """A share as a percentage."""
-    return f"{share:.0%}".replace("%", " %")
 
 
 def _in_words(place: Place) -> str:

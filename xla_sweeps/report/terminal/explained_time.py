@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from xla_sweeps.report.terminal.explained_lines import bare, finding, percent, table
+from xla_sweeps.report.figures import decimals, percent
+from xla_sweeps.report.terminal.explained_lines import bare, finding, table
 from xla_sweeps.schema.explanation import Explanation, Kernel, Kind, ModeTime, Time
 from xla_sweeps.schema.modes import Execution, Role, mode_of
 from xla_sweeps.system.text import count_noun
@@ -14,10 +15,7 @@ TRACE_SLOWS = 1.5
 """Factor by which a trace may slow a call before what it says is doubtful."""
 
 KERNELS = 10
-"""Kernels of a mode that are listed."""
-
 NAME = 36
-"""Columns for the name of a kernel."""
 
 _IN_WORDS = {True: "yes", False: "", None: "?"}
 
@@ -53,7 +51,6 @@ def time_text(explanation: Explanation) -> Iterator[str]:
 
 
 def _trace(explanation: Explanation, time: Time) -> Iterator[str]:
-    """How many calls were traced, and how much slower that made them."""
     one, two = (f"{mode.calls} ({_name_of(mode)})" for mode in time.modes)
     number = f"{one} and {two} traced calls"
     if len({mode.calls for mode in time.modes}) == 1:
@@ -77,7 +74,6 @@ def _trace(explanation: Explanation, time: Time) -> Iterator[str]:
 
 
 def _kernels(time: Time) -> Iterator[str]:
-    """Number of kernels of a call, those that take most, and the share of tensor cores."""
     counts = [
         f"{sum(kernel.launched for kernel in mode.kernels):,} ({_name_of(mode)})"
         for mode in time.modes
@@ -86,18 +82,16 @@ def _kernels(time: Time) -> Iterator[str]:
     for mode in time.modes:
         yield from finding(_tensor_cores(mode, plain=time.plain))
         yield from finding(f"kernels of {_name_of(mode)} that take most time:")
-        yield from table(
-            ("ms", "times", "tensor", "kernel"),
-            [
-                (
-                    f"{1e3 * kernel.seconds:,.3f}",
-                    f"{kernel.times:,}",
-                    _IN_WORDS[kernel.tensor_cores],
-                    f"{_short(kernel.name).ljust(NAME)}  {_origin(kernel)}".rstrip(),
-                )
-                for kernel in mode.kernels[:KERNELS]
-            ],
-        )
+        rows = [
+            (
+                decimals(1e3 * kernel.seconds, 3),
+                f"{kernel.times:,}",
+                _IN_WORDS[kernel.tensor_cores],
+                f"{_short(kernel.name).ljust(NAME)}  {_origin(kernel)}".rstrip(),
+            )
+            for kernel in mode.kernels[:KERNELS]
+        ]
+        yield from table(("ms", "times", "tensor", "kernel"), rows)
 
 
 def _tensor_cores(mode: ModeTime, *, plain: bool) -> str:
@@ -120,18 +114,14 @@ def _name_of(mode: ModeTime) -> str:
 
 
 def _write_losses(time: Time, rows: Sequence[tuple[str, float, float]], what: str) -> Iterator[str]:
-    """Seconds of both modes as a table, with what the compiled one loses."""
-    return table(
-        (*map(_name_of, time.modes), "lost", what),
-        [
-            (f"{1e3 * one:,.2f}", f"{1e3 * two:,.2f}", f"{1e3 * (two - one):+,.2f}", name)
-            for name, one, two in rows
-        ],
-    )
+    lines = [
+        (decimals(1e3 * one), decimals(1e3 * two), decimals(1e3 * (two - one), sign="+"), name)
+        for name, one, two in rows
+    ]
+    return table((*map(_name_of, time.modes), "lost", what), lines)
 
 
 def _origin(kernel: Kernel) -> str:
-    """The first layer and the first line that a kernel computes something for."""
     return ", ".join([*map(bare, kernel.layers[:1]), *kernel.lines[:1]])
 
 

@@ -4,27 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from xla_sweeps.report.figures import call_time, decimals, percent, scale, times
 from xla_sweeps.report.terminal.explained_lines import (
     NOT_AVAILABLE,
     bare,
     finding,
     list_names,
-    percent,
-    scale,
-    seconds,
     table,
     wrap,
 )
 from xla_sweeps.report.terminal.explained_time import time_text
 from xla_sweeps.report.terminal.trial_progress import STAGES
-from xla_sweeps.schema.explanation import (
-    Explanation,
-    OpList,
-    Place,
-    Roofline,
-    State,
-    Support,
-)
+from xla_sweeps.schema.explanation import Explanation, OpList, Place, Roofline, State, Support
 from xla_sweeps.schema.modes import baseline_of, headline_pairs, mode_of
 from xla_sweeps.system.text import count_noun, displayable
 
@@ -32,13 +23,11 @@ SEEN = 1.1
 """The smallest factor between two modes that the few calls of `explain` show."""
 
 FEW_OPS = 12
-"""Up to this many operations are listed with their types."""
 
 LEFT_OUT = (
     "left out: values between operations that no cache holds, and all arithmetic but "
     "multiply-accumulates. They take time too, so the true bound is higher."
 )
-"""Limits of the bound."""
 
 _MARKS = {State.FOUND: "!", State.POSSIBLE: "?", State.NONE: "✓", State.UNKNOWN: "–"}
 
@@ -141,17 +130,11 @@ def _clustering(explanation: Explanation) -> Iterator[str]:
 
 
 def _compilations(explanation: Explanation) -> Iterator[str]:
-    return table(
-        ("programs", "trace", "lower", "compile", "call"),
-        [
-            (
-                f"{row.programs:,}",
-                *map(seconds, (row.trace_s, row.lower_s, row.compile_s)),
-                row.call,
-            )
-            for row in explanation.compilations or ()
-        ],
-    )
+    rows = [
+        (f"{row.programs:,}", *map(call_time, (row.trace_s, row.lower_s, row.compile_s)), row.call)
+        for row in explanation.compilations or ()
+    ]
+    return table(("programs", "trace", "lower", "compile", "call"), rows)
 
 
 def _captures(explanation: Explanation) -> Iterator[str]:
@@ -166,13 +149,11 @@ def _captures(explanation: Explanation) -> Iterator[str]:
             f"{count_noun(capture.calls, 'operation')}, {count_noun(breaks, 'break')}"
         )
         for each in capture.breaks:
-            yield from finding(
-                f"! {count_noun(each.times, 'break')}: {each.reason}", _at(each.line)
-            )
+            reason = f"! {count_noun(each.times, 'break')}: {each.reason}"
+            yield from finding(reason, _at(each.line))
+        limit = f"reached the limit of {capture.limit} recompilations: it runs uncompiled"
         for name in capture.gave_up:
-            yield from finding(
-                f"! {name} reached the limit of {capture.limit} recompilations: it runs uncompiled"
-            )
+            yield from finding(f"! {name} {limit}")
         again = [f"{graphs:,} for {call}" for call, graphs in capture.recompilations.items()]
         if again:
             yield from finding(f"further graphs: {', '.join(again)}")
@@ -195,7 +176,7 @@ def result(explanation: Explanation) -> str:
     differs = f"{factor:.2g}× {word} than" if factor >= SEEN else "about as fast as"
     text = (
         f"Here {mode_of(compiled).called} is {differs} {mode_of(usual).called} "
-        f"({seconds(after_s)} against {seconds(before_s)} a call)"
+        f"({call_time(after_s)} against {call_time(before_s)} a call)"
     )
     if explanation.time and after_s >= SEEN * before_s and len(explanation.time.modes) > 1:
         first, second = explanation.time.modes[:2]
@@ -217,18 +198,12 @@ def verdict(roofline: Roofline) -> str:
     usual = achieved[label]
     if usual.share is None or usual.gain is None:
         return ""
-    called, bound = mode_of(label).called, f"{percent(usual.share)} of the bound set by "
+    bound = f"{percent(usual.share)} of the bound set by {roofline.side}"
+    called, pairs = mode_of(label).called, headline_pairs(tuple(achieved))
     if usual.share >= 1:
-        return (
-            f"{called} runs at {bound}{roofline.side}: the peaks measured here are not this "
-            "device's best"
-        )
-    pairs = headline_pairs(tuple(achieved))
+        return f"{called} runs at {bound}: the peaks measured here are not this device's best"
     compiled = mode_of(pairs[0][1]).called if pairs else "compiling"
-    return (
-        f"{called} already runs at {bound}{roofline.side}; {compiled} can gain at most "
-        f"{usual.gain:.1f}×"
-    )
+    return f"{called} already runs at {bound}; {compiled} can gain at most {times(usual.gain)}"
 
 
 def _roofline(explanation: Explanation) -> Iterator[str]:
@@ -245,38 +220,36 @@ def _roofline(explanation: Explanation) -> Iterator[str]:
     )
     if roofline.compute_s is not None:
         yield from finding(
-            f"bound: {seconds(roofline.compute_s)} by compute, {seconds(roofline.memory_s)} by "
-            f"memory, so {roofline.side} binds"
+            f"bound: {call_time(roofline.compute_s)} by compute, "
+            f"{call_time(roofline.memory_s)} by memory, so {roofline.side} binds"
         )
     for why in roofline.missing.values():
         yield from finding(f"– bound by compute: {NOT_AVAILABLE}: {why}")
-    yield from table(
-        ("a call", "of the bound", "compute", "memory", "mode"),
-        [
-            (
-                seconds(achieved.call_s),
-                NOT_AVAILABLE if achieved.share is None else percent(achieved.share),
-                f"{scale(achieved.flop_per_s)}FLOP/s",
-                f"{scale(achieved.bytes_per_s)}B/s",
-                achieved.mode,
-            )
-            for achieved in roofline.modes
-        ],
-    )
-    whole = "all cores" if "CPU" in explanation.device else "whole GPU"
-    one_core = [peak.one_core_per_s for peak in roofline.peaks]
-    rows = [
+    achieved = [
         (
-            scale(peak.per_s) + peak.unit,
-            NOT_AVAILABLE if one_s is None else scale(one_s) + peak.unit,
-            f"{peak.name} ({peak.size})",
+            call_time(mode.call_s),
+            NOT_AVAILABLE if mode.share is None else percent(mode.share),
+            f"{scale(mode.flop_per_s)}FLOP/s",
+            f"{scale(mode.bytes_per_s)}B/s",
+            mode.mode,
         )
-        for peak, one_s in zip(roofline.peaks, one_core, strict=True)
+        for mode in roofline.modes
     ]
-    if any(one_core):
-        yield from table((whole, "one core", "peak"), rows)
-    else:
-        yield from table((whole, "peak"), [(first, last) for first, _, last in rows])
+    yield from table(("a call", "of the bound", "compute", "memory", "mode"), achieved)
+    peaks = [
+        ("all cores" if "CPU" in explanation.device else "whole GPU", "one core", "peak"),
+        *(
+            (
+                scale(peak.per_s) + peak.unit,
+                scale(peak.one_core_per_s) + peak.unit if peak.one_core_per_s else NOT_AVAILABLE,
+                f"{peak.name} ({peak.size})",
+            )
+            for peak in roofline.peaks
+        ),
+    ]
+    known = any(peak.one_core_per_s for peak in roofline.peaks)
+    head, *rows = peaks if known else [(whole, name) for whole, _, name in peaks]
+    yield from table(head, rows)
     yield from finding(LEFT_OUT)
 
 
@@ -302,27 +275,20 @@ def _program(explanation: Explanation) -> Iterator[str]:
             "not available: the program does not say"
         )
     yield from finding(
-        f"one call must read {_megabytes(program.read_bytes)} MB and write "
-        f"{_megabytes(program.written_bytes)} MB, operation by operation"
+        f"one call must read {decimals(program.read_bytes / 1e6)} MB and write "
+        f"{decimals(program.written_bytes / 1e6)} MB, operation by operation"
     )
     if program.largest:
         yield from finding("the fusions that read and write most:")
-        yield from table(
-            ("read MB", "write MB", "holds", "from"),
-            [
-                (
-                    _megabytes(fusion.read_bytes),
-                    _megabytes(fusion.written_bytes),
-                    f"{fusion.operations:,}",
-                    list_names(map(bare, fusion.layers)) or str(fusion.kind),
-                )
-                for fusion in program.largest
-            ],
-        )
-
-
-def _megabytes(count: int) -> str:
-    return f"{count / 1e6:,.2f}"
+        rows = [
+            (
+                *(decimals(count / 1e6) for count in (fusion.read_bytes, fusion.written_bytes)),
+                f"{fusion.operations:,}",
+                list_names(map(bare, fusion.layers)) or str(fusion.kind),
+            )
+            for fusion in program.largest
+        ]
+        yield from table(("read MB", "write MB", "holds", "from"), rows)
 
 
 _GRAPH = "operations in the graph that graph mode runs"

@@ -16,14 +16,9 @@ from xla_sweeps.report.terminal import console
 
 
 class LiveBlock:
-    """Show the progress of one thing.
+    """Show the progress of one thing: drawn where it is live, else as lines.
 
-    Args:
-        ui: `auto`, `live`, `plain` or `quiet` (warnings only).
-        draw: makes the block as it is now; only used where it is live.
-        still: the event and text of a line for when there was none for long; None where there
-            must be no line, and no drawing but by `redraw`.
-        every_s: how often a live block is drawn.
+    `still` makes the event and text of a line after a long silence; None where there must be none.
     """
 
     def __init__(

@@ -11,22 +11,16 @@ from rich.text import Text
 
 from xla_sweeps.config.catalog import SOURCES, CatalogEntry
 from xla_sweeps.errors import EXTRAS
-from xla_sweeps.report.figures import NONE, size
-from xla_sweeps.report.terminal.console import (
-    empty_table,
-    paragraph,
-    print_table,
-    results_console,
-    say,
-)
+from xla_sweeps.report.figures import digits, millions, size
+from xla_sweeps.report.terminal import console
 from xla_sweeps.schema.trial import size_text
 
 
 def show_models(entries: Sequence[CatalogEntry]) -> None:
     """Show the catalog, one line per model; a narrow terminal gets fewer columns."""
     hidden = ((), ("variant",), ("variant", "family"), ("variant", "family", "sources"))
-    print_table(*(_models_table(entries, names) for names in hidden))
-    paragraph(
+    console.print_table(*(_models_table(entries, names) for names in hidden))
+    console.paragraph(
         f"{len(entries)} models; params and multiply-accumulates (MACs) as published, at px; the "
         "first source is the default",
         "dim",
@@ -52,17 +46,12 @@ def _models_table(entries: Sequence[CatalogEntry], hidden: Collection[str]) -> T
     shown = [name for name in ("model", "family", "variant", "sources") if name not in hidden]
     numbers = ("px", "params M", "GMACs")
     wrapped = ("sources",) if "family" in hidden else ()
-    table = empty_table(*shown, *numbers, right=numbers, wrapped=wrapped)
+    table = console.empty_table(*shown, *numbers, right=numbers, wrapped=wrapped)
     for entry in entries:
         facts = model_facts(entry)
-        params, gmacs = facts["params_million"], facts["gmacs"]
         cells = {**facts, "model": entry.name, "sources": ", ".join(entry.sources)}
-        table.add_row(
-            *(cells[name] for name in shown),
-            str(entry.resolution),
-            NONE if params is None else _million(params),
-            NONE if gmacs is None else f"{gmacs:g}",
-        )
+        figures = millions(facts["params_million"]), digits(facts["gmacs"], 6)
+        table.add_row(*(cells[name] for name in shown), str(entry.resolution), *figures)
     return table
 
 
@@ -72,45 +61,39 @@ def show_model(entry: CatalogEntry) -> None:
     if entry.frames:
         facts.append(f"{entry.frames} frames")
     title = Text(f"{entry.name}  ", style="bold").append(" · ".join(facts), style="default")
-    results_console().print(title)
-    print_table(_sources_table(entry))
-    for name in entry.sources:
-        published = entry.published_in(name)
-        if published is None:
-            continue
-        paragraph(f"{name}: {published.params_source}", "dim")
-        for note in filter(None, (published.params_note, published.gmacs_note)):
-            paragraph(f"! {name}: {note}", "yellow")
-    chosen = "" if len(entry.sources) == 1 else f" source={next(iter(entry.sources))}"
-    say(f"\nxla-sweeps model={entry.name}{chosen}")
-
-
-def _sources_table(entry: CatalogEntry) -> Table:
-    """One line per source, or several where its texts wrap."""
+    console.results_console().print(title)
     numbers, texts = ("params M", "GMACs"), ("built by", "needs")
-    table = empty_table("source", "built by", *numbers, "needs", right=numbers, wrapped=texts)
+    headings = ("source", "built by", *numbers, "needs")
+    table = console.empty_table(*headings, right=numbers, wrapped=texts)
     for name, source in entry.sources.items():
         published, extra = entry.published_in(name), SOURCES[name].extra
         builder = source.recipe.get("constructor") or source.recipe.get("handle")
         table.add_row(
             name,
             f"{source.library}: {builder}",
-            _million(published.params_million) if published else NONE,
-            f"{published.gmacs:g}" if published and published.gmacs is not None else NONE,
+            millions(published.params_million if published else None),
+            digits(published.gmacs if published else None, 6),
             f"pip install {EXTRAS[extra]}" if extra else "nothing more",
         )
-    return table
+    console.print_table(table)
+    for name in entry.sources:
+        published = entry.published_in(name)
+        if published is None:
+            continue
+        console.paragraph(f"{name}: {published.params_source}", "dim")
+        for note in filter(None, (published.params_note, published.gmacs_note)):
+            console.paragraph(f"! {name}: {note}", "yellow")
+    chosen = "" if len(entry.sources) == 1 else f" source={next(iter(entry.sources))}"
+    console.say(f"\nxla-sweeps model={entry.name}{chosen}")
 
 
 def show_replicas(rows: Sequence[tuple[str, Path, int | None]]) -> None:
     """Show copies of Hub models with random weights: name, folder, size in bytes or None."""
-    table = empty_table("model", "size", right=("size",), gap=2)
-    for name, _, number in rows:
-        table.add_row(name, size(number) if number is not None else "not built")
-    print_table(table)
-    made = [number for _, _, number in rows if number is not None]
-    paragraph(f"{len(made)} of {len(rows)} built, {size(sum(made))}, in {rows[0][1].parent}", "dim")
-
-
-def _million(number: float) -> str:
-    return f"{number:.2f}" if number < 10 else f"{number:.1f}"
+    table = console.empty_table("model", "size", right=("size",), gap=2)
+    for name, _, count in rows:
+        table.add_row(name, size(count) if count is not None else "not built")
+    console.print_table(table)
+    made = [count for _, _, count in rows if count is not None]
+    console.paragraph(
+        f"{len(made)} of {len(rows)} built, {size(sum(made))}, in {rows[0][1].parent}", "dim"
+    )

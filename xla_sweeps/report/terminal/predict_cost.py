@@ -5,21 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from xla_sweeps.analysis.predict_cost import (
-    Cost,
-    Size,
-    Total,
-    costs_of,
-    pairs_of,
-    totals_of,
-)
+from xla_sweeps.analysis.predict_cost import Cost, Size, Total, costs_of, pairs_of, totals_of
 from xla_sweeps.analysis.stats import Interval
+from xla_sweeps.report.figures import NONE, three_digits, with_bounds
+from xla_sweeps.report.sentences import SETTLE, TOO_LITTLE
 from xla_sweeps.report.terminal.explained_lines import align, wrap
 from xla_sweeps.schema.modes import Entry, mode_of
 from xla_sweeps.system.text import count_noun
-
-TOO_LITTLE = "too little to tell"
-"""Instead of a figure whose interval contains 0."""
 
 
 def cost_text(
@@ -36,18 +28,21 @@ def cost_text(
     for cost in costs:
         shape = f"{cost.batches} × {cost.batch_size:,}"
         table.append((shape, cost.label, _ms(cost.seconds), _ms(cost.overhead)))
-    lines = [title, "", *align(table, names=1)]
     said = [
         "More than a tf.function: predict and predict_on_batch against the one with the same "
         "jit_compile, all else against jit_compile=False, both from NumPy to NumPy.",
         *answers(sizes, costs, labels),
     ]
-    lines += ["", *itertools.chain.from_iterable(map(wrap, said))]
+    words = itertools.chain.from_iterable(map(wrap, said))
+    lines = [title, "", *align(table, names=1), "", *words]
     if samples is not None:
         totals = totals_of(sizes, labels, samples)
         whole = count_noun(samples, unit)
         rows = [("mode", "calls", f"ms for {whole}")]
-        rows += [(total.label, _calls(total), _ms(total.seconds)) for total in totals]
+        for total in totals:
+            shape = f"{total.batches:,} × {total.batch_size:,}"
+            calls = f"{count_noun(total.calls, 'call')} of {shape}"
+            rows.append((total.label, calls, _ms(total.seconds)))
         lines += ["", *align(rows, names=0), "", *wrap(_fastest(totals, whole))]
     return "\n".join(lines) + "\n"
 
@@ -72,27 +67,18 @@ def answers(sizes: Sequence[Size], costs: Sequence[Cost], labels: Sequence[str])
 
 
 def _fastest(totals: Sequence[Total], whole: str) -> str:
-    """The way that takes least for all samples, in a sentence, and what that leaves out."""
     names = [total.label for total in totals if total.may_be_fastest]
     first = totals[0]
     answer = (
-        f"Too little to tell which way is the fastest for {whole}: {', '.join(names)}."
+        f"{TOO_LITTLE.capitalize()} which way is the fastest for {whole}: {', '.join(names)}."
         if names[1:]
         else f"{_name_of(first.label)} is the fastest for {whole}: {_ms(first.seconds)} ms."
     )
     return f"{answer} Each way in its best measured call. Tracing and compiling are not counted."
 
 
-def _calls(total: Total) -> str:
-    """`8 calls of 4 × 32`."""
-    return f"{count_noun(total.calls, 'call')} of {total.batches:,} × {total.batch_size:,}"
-
-
 def _against(sizes: Sequence[Size], costs: Sequence[Cost], ways: tuple[str, str]) -> Iterator[str]:
-    """Sentences on when another way is faster than `predict`, for a call of one batch.
-
-    Where the table has the difference of both, its interval decides here too.
-    """
+    """Sentences on when another way is faster than `predict`; the table's intervals decide."""
     name, label = ways
     words = {
         size: "less" if ratio.high < 0 else "more" if ratio.low > 0 else ""
@@ -109,43 +95,29 @@ def _against(sizes: Sequence[Size], costs: Sequence[Cost], ways: tuple[str, str]
         if at:
             yield f"{called} costs {word} than {name} at {where}."
     if open_ := [f"{size:,}" for size, one in words.items() if not one]:
-        yield (
-            f"{called} against {name}: too little to tell at batch {', '.join(open_)}; more "
-            "replicates (effort.replicates=3) settle it."
-        )
+        yield (f"{called} against {name}: {TOO_LITTLE} at batch {', '.join(open_)}; {SETTLE}.")
 
 
 def _name_of(label: str) -> str:
-    """A mode's label, and how people switch it on."""
     return f"{label} ({mode_of(label).switch})"
 
 
 def _ms(interval: Interval | None) -> str:
     if interval is None:
-        return "—"
+        return NONE
     if interval.low <= 0 <= interval.high:
         return TOO_LITTLE
-    value, low, high = (
-        _figure(1e3 * seconds) for seconds in (interval.estimate, interval.low, interval.high)
-    )
-    return f"{value} ({low}–{high})"
-
-
-def _figure(value: float) -> str:
-    """Three digits, or all of a larger number's: `0.0412`, `12,300`."""
-    return f"{float(f'{value:.3g}'):,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
+    value, low, high = interval.estimate, interval.low, interval.high
+    return with_bounds(1e3 * value, 1e3 * low, 1e3 * high, three_digits)
 
 
 def json_of(
-    sizes: Sequence[Size],
-    labels: Sequence[str],
-    *,
-    samples: int | None = None,
+    sizes: Sequence[Size], labels: Sequence[str], *, samples: int | None = None
 ) -> dict[str, object]:
     """The times and differences as plain data, in seconds."""
     costs = costs_of(sizes)
     document: dict[str, object] = {
-        "modes": {label: [cost for cost in costs if cost.label == label] for label in labels},
+        "modes": {label: [cost for cost in costs if cost.label == label] for label in labels}
     }
     if samples is not None:
         totals = totals_of(sizes, labels, samples)

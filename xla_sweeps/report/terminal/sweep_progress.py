@@ -96,7 +96,7 @@ class SweepProgress:
         jobs = [
             f"{slot}  {_subject(job[0])}  {_stage(job[1])}"
             for slot, job in list(self._jobs.items())
-            if job is not None
+            if job
         ]
         return "still", ("; ".join(jobs[:4]) or self._busy or "idle") + self._eta()
 
@@ -148,7 +148,6 @@ def trial_name(words: str) -> str:
 
 
 def _subject(name: str) -> str:
-    """A trial's name without its options."""
     return " ".join(takewhile(lambda word: "=" not in word, name.split())) or name
 
 

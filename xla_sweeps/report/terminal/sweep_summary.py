@@ -12,21 +12,11 @@ from rich.text import Text
 
 from xla_sweeps.analysis.overview import geometric_mean, spread
 from xla_sweeps.analysis.trust import trust
-from xla_sweeps.report.advice import (
-    SYMBOLS,
-    busy_words,
-    spread_words,
-    trust_words,
-)
-from xla_sweeps.report.figures import duration
+from xla_sweeps.report.advice import SYMBOLS, busy_words, spread_words, trust_words
+from xla_sweeps.report.figures import duration, times
 from xla_sweeps.report.labels import short_devices
-from xla_sweeps.report.terminal.console import (
-    COLOURS,
-    progress_console,
-    results_console,
-    say,
-    scenario_groups,
-)
+from xla_sweeps.report.sentences import SETTLE_ALL
+from xla_sweeps.report.terminal import console
 from xla_sweeps.report.terminal.sweep_progress import words_of
 from xla_sweeps.report.terminal.tables import show_rows
 from xla_sweeps.schema.columns import Verdict
@@ -55,51 +45,46 @@ def show_plan(
 ) -> None:
     """Show the commands of all trials to measure, and the time that they may take.
 
-    Args:
-        name: the sweep's name.
-        trials: overrides and missing replicates of each.
-        search: number of trials that a search will propose; None if all are known.
-        repeated: number of duplicate trials in the definition.
-        twins: number of A/A trials to measure that the sweep adds.
-        twice: number of trials of one replicate that are measured twice.
-        estimated: number of trials to measure whose model was measured before.
-        left_s: estimated duration, as a range; None without an estimate.
-        timed_s: maximum seconds of timing, by the limits of their effort.
+    `trials` have overrides and missing replicates. A `search` will propose so many; `repeated` are
+    duplicates in the definition, `twins` the A/A trials that it adds, `twice` those measured twice,
+    `estimated` those whose models were measured before. Timing takes at most `timed_s`.
     """
     left = [(words, replicates) for words, replicates in trials if replicates]
     for words, _ in left:
         print(shlex.join(["python", "-m", "xla_sweeps", *words]))
     count = len(left) if search is None else search
-    duplicates = f" ({repeated:,} duplicates ignored)" if repeated else ""
-    missing = count_noun(sum(replicates for _, replicates in left), "replicate")
-    text = (
-        f"{name}: {count_noun(len(trials), 'trial')}{duplicates}; {len(trials) - count:,} done, "
-        f"{count:,} to measure ({missing})"
-    )
+    screen = console.progress_console()
     if search is not None:
         text = f"{name}: {count_noun(search, 'trial')}, proposed one by one from earlier results"
-    console = progress_console()
-    say(text, console=console)
+    else:
+        duplicates = f" ({repeated:,} duplicates ignored)" if repeated else ""
+        missing = count_noun(sum(replicates for _, replicates in left), "replicate")
+        text = (
+            f"{name}: {count_noun(len(trials), 'trial')}{duplicates}; {len(trials) - count:,} "
+            f"done, {count:,} to measure ({missing})"
+        )
+    console.say(text, console=screen)
     if not count:
         return
-    text = (
-        f"timing takes at most {duration(timed_s)} in all, by the limits of the effort; "
-        "building and compiling come on top (no records of these models yet)"
-    )
     if left_s is not None:
-        low, high = (duration(seconds) for seconds in left_s)
-        text = f"about {low} to {high}, estimated from records of the models of {estimated:,} of "
-        text += f"{count:,}"
-    say(text, console=console)
-    if twins:
-        say(f"A/A trials among them, which test the verdicts: {twins:,}", "dim", console=console)
-    if twice:
-        text = f"measured twice, to learn how processes differ: {count_noun(twice, 'trial')}"
-        say(f"{text} (effort.duplicates=0 for none)", "dim", console=console)
-    wait = (
-        f"contaminated and open trials first wait for a quiet machine, at most {WAIT_LIMIT_S:g} s"
-    )
-    say(wait, "dim", console=console)
+        low, high = map(duration, left_s)
+        models = f"{estimated:,} of {count:,}"
+        text = f"about {low} to {high}, estimated from records of the models of {models}"
+    else:
+        text = (
+            f"timing takes at most {duration(timed_s)} in all, by the limits of the effort; "
+            "building and compiling come on top (no records of these models yet)"
+        )
+    console.say(text, console=screen)
+    twice_words = f"{count_noun(twice, 'trial')} (effort.duplicates=0 for none)"
+    remarks = {
+        f"A/A trials among them, which test the verdicts: {twins:,}": twins,
+        f"measured twice, to learn how processes differ: {twice_words}": twice,
+        "contaminated and open trials first wait for a quiet machine, at most "
+        f"{WAIT_LIMIT_S:g} s": True,
+    }
+    for remark in filter(remarks.get, remarks):
+        console.say(remark, "dim", console=screen)
 
 
 def show_sweep(
@@ -114,36 +99,25 @@ def show_sweep(
     again: str,
     kept: bool = False,
 ) -> None:
-    """Show a sweep's trials, verdicts, geometric mean speedups, failures by status, and paths.
+    """Show a sweep's trials, verdicts, mean speedups, failures by status, and paths.
 
-    Args:
-        name: the sweep's name.
-        rows: headline rows of its trials.
-        counts: trials by status.
-        gave_up: reasons for giving up, by trial.
-        stopped: why the sweep stopped itself, "" after a signal; None where it ended.
-        planned: number of its trials.
-        results_dir: the results folder.
-        again: the command that resumes it.
-        kept: whether contaminated trials are not measured again.
+    `stopped` is why it stopped itself, "" after a signal; `kept` keeps contaminated trials.
     """
-    say(f"{displayable(name)}: {count_noun(planned, 'trial')}: {words_of(counts)}", "bold")
+    console.say(f"{displayable(name)}: {count_noun(planned, 'trial')}: {words_of(counts)}", "bold")
     show_headlines(rows, results_dir)
-    for group in scenario_groups(by_scenario(rows, key=lambda row: row.trial.scenario)):
+    for group in console.scenario_groups(by_scenario(rows, key=lambda row: row.trial.scenario)):
         _show_sums(group, planned)
     _show_failures(rows, gave_up)
     if stopped:
-        say(f"stopped: {displayable(stopped)}", "red")
-    say(f"records {results_dir}/records   logs {results_dir}/logs")
-    say(f"results xla-sweeps results {shlex.quote(str(results_dir))}")
+        console.say(f"stopped: {displayable(stopped)}", "red")
+    console.say(f"records {results_dir}/records   logs {results_dir}/logs")
+    console.say(f"results xla-sweeps results {shlex.quote(str(results_dir))}")
     left_busy = 0 if kept else counts.get(str(Status.CONTAMINATED), 0)
     if left_busy:
-        text = f"{left_busy} contaminated: measured again on resume; "
-        text += "--accept-contaminated keeps them"
-        say(text, "yellow")
-    left = stopped is not None or gave_up or counts.get("missing")
-    if left or left_busy:
-        say(f"resume with: {displayable(again)}", "bold")
+        again_words = "measured again on resume; --accept-contaminated keeps them"
+        console.say(f"{left_busy} contaminated: {again_words}", "yellow")
+    if left_busy or stopped is not None or gave_up or counts.get("missing"):
+        console.say(f"resume with: {displayable(again)}", "bold")
 
 
 def show_headlines(rows: Sequence[ComparisonRow], results_dir: Path) -> None:
@@ -152,7 +126,7 @@ def show_headlines(rows: Sequence[ComparisonRow], results_dir: Path) -> None:
         show_rows(rows[:ROWS_SHOWN])
     if len(rows) > ROWS_SHOWN:
         folder = shlex.quote(str(results_dir))
-        say(f"and {len(rows) - ROWS_SHOWN:,} more: xla-sweeps results {folder}")
+        console.say(f"and {len(rows) - ROWS_SHOWN:,} more: xla-sweeps results {folder}")
 
 
 def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
@@ -168,20 +142,17 @@ def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
     for pair, group in pairs.items():
         speedups = [row.speedup.value or math.nan for row in group]
         if not any(row.speedup.verdict.is_clear for row in group):
-            say(
-                f"{pair}: not known yet, none of {count_noun(len(group), 'trial')} is clear: more "
-                "replicates (effort.replicates=3) or a quieter machine settle them"
-            )
+            trials = count_noun(len(group), "trial")
+            console.say(f"{pair}: not known yet, none of {trials} is clear: {SETTLE_ALL}")
             continue
         mean, models = geometric_mean(speedups, [row.trial.model for row in group])
-        words = spread_words(*spread(speedups, models))
-        between = f"; {words}" if words else ""
-        say(
-            f"{pair}: geometric mean speedup {mean:.3f}× over {len(group)} of "
-            f"{count_noun(planned, 'planned trial')}, {count_noun(models, 'model')}{between}",
-        )
+        over = f"{len(group)} of {count_noun(planned, 'planned trial')}"
+        words = f"over {over}, {count_noun(models, 'model')}"
+        between = spread_words(*spread(speedups, models))
+        mean_words = f"geometric mean speedup {times(mean)} {words}"
+        console.say(f"{pair}: {'; '.join(filter(None, (mean_words, between)))}")
     if (aa_test := trust(rows)) is not None:
-        say(trust_words(aa_test), "bold red" if aa_test.untrusted else "dim")
+        console.say(trust_words(aa_test), "bold red" if aa_test.untrusted else "dim")
 
 
 def show_verdicts(rows: Sequence[ComparisonRow]) -> None:
@@ -193,18 +164,20 @@ def show_verdicts(rows: Sequence[ComparisonRow]) -> None:
     ]
     verdicts = Counter(str(row.speedup.verdict) for row in apart)
     words = [
-        (f"{SYMBOLS[verdict]} {verdicts[verdict]} {verdict.replace('_', ' ')}   ", COLOURS[verdict])
+        (
+            f"{SYMBOLS[verdict]} {verdicts[verdict]} {verdict.replace('_', ' ')}   ",
+            console.COLOURS[verdict],
+        )
         for verdict in map(str, Verdict)
         if verdicts[verdict]
     ]
     if words:
-        results_console().print(Text.assemble(*words))
+        console.results_console().print(Text.assemble(*words))
     if busy := busy_words(row.status for row in apart):
-        say(busy, "yellow")
+        console.say(busy, "yellow")
 
 
 def _show_failures(rows: Sequence[ComparisonRow], gave_up: Mapping[str, str]) -> None:
-    """Show failures by status, each with a count and an example."""
     classes: dict[str, list[str]] = {}
     for row in rows:
         if row.speedup.verdict.is_missing and row.status is not Status.INTERRUPTED:
@@ -216,4 +189,6 @@ def _show_failures(rows: Sequence[ComparisonRow], gave_up: Mapping[str, str]) ->
     most_first = sorted(classes.items(), key=lambda pair: -len(pair[1]))
     for status, examples in most_first[:FAILURES_SHOWN]:
         example = displayable(examples[0])[:200]
-        say(f"{SYMBOLS['failed']} {len(examples)} {status}: {example}", COLOURS["failed"])
+        console.say(
+            f"{SYMBOLS['failed']} {len(examples)} {status}: {example}", console.COLOURS["failed"]
+        )

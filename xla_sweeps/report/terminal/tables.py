@@ -14,33 +14,29 @@ from xla_sweeps.analysis.cost import per_million
 from xla_sweeps.analysis.summary import decomposition
 from xla_sweeps.analysis.trust import trust
 from xla_sweeps.report import advice, sentences, study
-from xla_sweeps.report.figures import NONE, interval, number, scale_count, size, times
+from xla_sweeps.report.figures import (
+    NONE,
+    decimals,
+    digits,
+    interval,
+    number,
+    percent,
+    power,
+    scale_count,
+    size,
+    times,
+    with_bounds,
+)
 from xla_sweeps.report.labels import distinctions, short_devices
 from xla_sweeps.report.next_steps import fastest_way, next_steps
-from xla_sweeps.report.terminal.console import (
-    COLOURS,
-    empty_table,
-    paragraph,
-    print_grouped,
-    results_console,
-    say,
-    scenario_groups,
-)
+from xla_sweeps.report.terminal import console
 from xla_sweeps.schema.columns import IMPORTED, ModeColumns
-from xla_sweeps.schema.measurement import Flag, Flagged, Status
+from xla_sweeps.schema.measurement import Failure, Flag, Flagged, Status
 from xla_sweeps.schema.modes import Execution, Mode, Scenario, by_role, by_scenario, mode_of
-from xla_sweeps.schema.row import (
-    ComparisonRow,
-    Estimate,
-    ModeSummary,
-    TrialSummary,
-    precision_words,
-)
+from xla_sweeps.schema.row import ComparisonRow, ModeSummary, TrialSummary, precision_words
 from xla_sweeps.system.text import displayable
 
 WIDE = 104
-"""Columns that the wide table of a trial needs."""
-
 MOST_REASONS = 8
 
 _STEP_OF = {Mode.FIT_XLA.role: Mode.XLA.role, Mode.FIT_GRAPH.role: Mode.GRAPH.role}
@@ -60,75 +56,74 @@ _HEADINGS = (
 def show_trial(
     summary: TrialSummary, *, places: Mapping[str, str | Path], others: str = ""
 ) -> None:
-    """Show a trial: its modes, the steps between them, the answer, caveats and paths.
+    """Show a trial: modes, steps, answer, caveats (`others` contaminated the newest) and paths."""
+    screen = console.results_console()
+    screen.print()
+    screen.print(_title(summary))
+    if never := _never_started(summary):
+        console.paragraph(f"✕ not measured: {never}", console.COLOURS["failed"])
+    else:
+        screen.print(modes_table(summary, wide=screen.width >= WIDE))
+        _show_answers(summary, displayable(others))
+    console.say("")
+    for name, place in places.items():
+        console.say(f"{name:<7} {displayable(place)}", "dim")
 
-    `others` contaminated the newest replicate (`neighbours.cause_of`).
-    """
-    console = results_console()
-    console.print()
-    console.print(_title(summary))
-    never = _never_started(summary)
-    if never:
-        paragraph(f"✕ {never}", "magenta")
-        _print_places(places)
-        return
-    console.print(modes_table(summary, wide=console.width >= WIDE))
-    steps = decomposition(summary)
-    if len(steps) > 1:
-        paragraph(_decomposition(steps), indent=8)
-    for note in (*_input_note(summary), *_last_batch_note(summary), *_energy_note(summary)):
-        paragraph(note, indent=8)
-    console.print()
+
+def _show_answers(summary: TrialSummary, others: str) -> None:
+    notes = (_steps_note, _input_note, _last_batch_note, _energy_note)
+    for text in filter(None, (note(summary) for note in notes)):
+        console.paragraph(text, indent=8)
+    console.say("")
     for row in summary.comparisons:
         if row.headline:
             mark, weight = ("~", "") if row.status is Status.CONTAMINATED else ("", "bold ")
-            style = f"{weight}{COLOURS[str(row.speedup.verdict)]}"
-            paragraph(f"{mark}{advice.symbol(row)} {advice.answer(row)}", style)
+            style = f"{weight}{console.COLOURS[str(row.speedup.verdict)]}"
+            console.paragraph(f"{mark}{advice.symbol(row)} {advice.answer(row)}", style)
             if row.failure.hint and not row.failure.mode:
-                paragraph(f"  next: {row.failure.hint}", indent=8)
+                console.paragraph(f"  next: {row.failure.hint}", indent=8)
             if way := fastest_way(row, summary.modes):
-                paragraph(way)
+                console.paragraph(way)
             for name, step in next_steps(row):
-                paragraph(f"{name:<7} {displayable(step)}", indent=8)
+                console.paragraph(f"{name:<7} {displayable(step)}", indent=8)
     failures: dict[str, list[str]] = {}
     for mode in summary.modes:
         if mode.failure and mode.status not in (Status.OK, Status.INTERRUPTED):
-            hint = f" ({mode.failure.hint})" if mode.failure.hint else ""
-            reason = f"{mode.status}: {mode.failure.message}{hint}"
-            failures.setdefault(reason, []).append(mode.label)
+            failures.setdefault(f"{mode.status}: {_reason(mode.failure)}", []).append(mode.label)
     for reason, labels in failures.items():
-        paragraph(f"✕ {', '.join(labels)}: {reason}", "magenta")
+        console.paragraph(f"✕ {', '.join(labels)}: {reason}", console.COLOURS["failed"])
     flags = _shown_flags(summary)
     if str(Status.CONTAMINATED) in flags:
-        flags[str(Status.CONTAMINATED)] = displayable(others)
+        flags[str(Status.CONTAMINATED)] = others
     _show_caveat(flags)
-    _print_places(places)
+
+
+def _reason(failure: Failure) -> str:
+    return f"{failure.message}{f' ({failure.hint})' if failure.hint else ''}"
 
 
 def _show_caveat(flags: Mapping[str, str]) -> None:
     """Show the flag that matters most in words, and the names of the others."""
-    if not flags:
-        return
-    order = [word for word in advice.FLAG_TEXTS if word in flags]
-    first = next((word for word in ("contaminated", *order) if word in flags), next(iter(flags)))
-    details = f" ({flags[first]})" if flags[first] else ""
-    others = ", ".join(word for word in flags if word != first)
-    also = f"; also {others}" if others else ""
-    paragraph(f"! {first}: {advice.FLAG_TEXTS.get(first, first)}{details}{also}", "yellow")
+    words = [word for word in ("contaminated", *advice.FLAG_TEXTS, *flags) if word in flags]
+    for first in words[:1]:
+        details = f" ({flags[first]})" if flags[first] else ""
+        others = ", ".join(word for word in flags if word != first)
+        also = f"; also {others}" if others else ""
+        console.paragraph(
+            f"! {first}: {advice.FLAG_TEXTS.get(first, first)}{details}{also}", "yellow"
+        )
 
 
 def show_rows(rows: Sequence[ComparisonRow], *, price_per_hour: float | None = None) -> None:
     """Show comparison rows, a table for each scenario; a device that all share is shown below.
 
-    Each row takes one line, or several on a narrow console: no word and no number is cut. With a
-    price per hour it has the price of a million samples too.
+    No word and no number is cut. With a price per hour, a million samples are priced.
     """
-    priced = price_per_hour is not None
-    headings = [
-        (*group, "per million") if priced and "img/s" in group else group for group in _HEADINGS
-    ]
+    headings = list(_HEADINGS)
+    if price_per_hour is not None:
+        headings[3] = ("img/s", "per million")
     shared = len({row.trial.device for row in rows}) == 1
-    for group in scenario_groups(by_scenario(rows, key=lambda row: row.trial.scenario)):
+    for group in console.scenario_groups(by_scenario(rows, key=lambda row: row.trial.scenario)):
         cells = [
             (
                 (name,),
@@ -144,18 +139,16 @@ def show_rows(rows: Sequence[ComparisonRow], *, price_per_hour: float | None = N
             for name, row in zip(_row_names(group, with_device=not shared), group, strict=True)
         ]
         right = ("px", "batch", "img/s", "per million", "speedup")
-        print_grouped(headings, cells, right=right)
+        console.print_grouped(headings, cells, right=right)
     if shared:
-        paragraph(f"on {rows[0].trial.device}", "dim")
+        console.paragraph(f"on {rows[0].trial.device}", "dim")
     show_footnotes(rows)
 
 
 def _rate(row: ComparisonRow, price_per_hour: float | None) -> tuple[str, ...]:
-    """The candidate's throughput, with the price of a million samples if there is one."""
-    throughput = row.candidate.throughput_samples_per_s
-    if price_per_hour is None:
-        return (number(throughput),)
-    return number(throughput), number(per_million(throughput, price_per_hour))
+    rate = row.candidate.throughput_samples_per_s
+    priced = [] if price_per_hour is None else [number(per_million(rate, price_per_hour))]
+    return number(rate), *priced
 
 
 def show_tables(tables: Sequence[study.Table]) -> None:
@@ -164,14 +157,14 @@ def show_tables(tables: Sequence[study.Table]) -> None:
     for table in tables:
         lines, note = study.limit_lines(table)
         suffix = f", scenario={table.scenario}" if several else ""
-        say(displayable(f"{table.title}{suffix}"), "bold")
-        paragraph(table.finding)
+        console.say(displayable(f"{table.title}{suffix}"), "bold")
+        console.paragraph(table.finding)
         pairs = range(0, len(table.columns), 2)
         cells = [tuple(line[place : place + 2] for place in pairs) for line in lines]
         headings = [table.columns[place : place + 2] for place in pairs]
         if cells:
-            print_grouped(headings, cells, right=("images/s", "by", "tau"))
-        paragraph(note, "dim")
+            console.print_grouped(headings, cells, right=("images/s", "by", "tau"))
+        console.paragraph(note, "dim")
 
 
 def show_reasons(rows: Sequence[ComparisonRow]) -> None:
@@ -184,7 +177,9 @@ def show_reasons(rows: Sequence[ComparisonRow]) -> None:
             reasons.setdefault(key, {})[row.trial.model] = None
     for (verdict, reason), (first, *others) in itertools.islice(reasons.items(), MOST_REASONS):
         more = f" and {len(others)} more" if others else ""
-        paragraph(f"{advice.SYMBOLS[verdict]} {first}{more}: {reason}", COLOURS[verdict])
+        console.paragraph(
+            f"{advice.SYMBOLS[verdict]} {first}{more}: {reason}", console.COLOURS[verdict]
+        )
 
 
 def _row_names(rows: Sequence[ComparisonRow], *, with_device: bool) -> list[str]:
@@ -206,32 +201,28 @@ def _row_names(rows: Sequence[ComparisonRow], *, with_device: bool) -> list[str]
 def show_footnotes(rows: Sequence[ComparisonRow]) -> None:
     """Explain what is marked in these rows."""
     if any(row.status is Status.CONTAMINATED for row in rows):
-        paragraph(advice.CONTAMINATED, "dim")
+        console.paragraph(advice.CONTAMINATED, "dim")
     for group in by_scenario(rows, key=lambda row: row.trial.scenario).values():
         if (aa_test := trust(group)) is not None and aa_test.untrusted:
-            paragraph(advice.trust_words(aa_test), "bold red")
+            console.paragraph(advice.trust_words(aa_test), "bold red")
     if any(row.provenance.origin == IMPORTED for row in rows):
         text = "○ imported: published by others, a single measurement of each mode, no interval"
-        paragraph(text, "dim")
+        console.paragraph(text, "dim")
 
 
 def show_findings(findings: Sequence[tuple[str, str, str, str]], conclusion: str) -> None:
     """Show `doctor`'s findings: (level, subject, finding, fix), and the conclusion."""
-    marks = {
-        "ok": ("✓", "green"),
-        "absent": ("–", "default"),
-        "warn": ("!", "yellow"),
-        "bad": ("✕", "red"),
-    }
+    marks = {"ok": "✓", "absent": "–", "warn": "!", "bad": "✕"}
+    colours = {"ok": "green", "absent": "default", "warn": "yellow", "bad": "red"}
     start = 3 + max(len(subject) for _, subject, _, _ in findings)
     for level, subject, text, fix in findings:
-        mark, colour = marks[level]
-        paragraph(f"{mark} {subject:<{start - 2}}{text}", colour, indent=start)
+        text = f"{marks[level]} {subject:<{start - 2}}{text}"
+        console.paragraph(text, colours[level], indent=start)
         if fix:
-            paragraph(" " * start + f"-> {fix}", indent=start + 3)
-    say("")
+            console.paragraph(" " * start + f"-> {fix}", indent=start + 3)
+    console.say("")
     for line in conclusion.splitlines():
-        paragraph(line)
+        console.paragraph(line)
 
 
 def _title(summary: TrialSummary) -> Text:
@@ -239,18 +230,20 @@ def _title(summary: TrialSummary) -> Text:
     facts = [model.size] if model.size else []
     facts.append(f"batch {trial.batch_size}")
     facts += [f"{trial.batches} batches a call"] if trial.batches > 1 else []
-    steps = trial.steps_per_execution
+    steps, left = trial.steps_per_execution, trial.samples % trial.batch_size
     facts += [f"steps_per_execution {steps}"] if steps > 1 else []
     epoch = trial.samples < trial.batch_size * trial.batches
-    facts += [f"the last of {trial.samples % trial.batch_size}"] if epoch else []
+    facts += [f"the last of {left}"] if epoch else []
     facts += [trial.scenario] if trial.scenario not in ("", Scenario.CALL) else []
     facts += [f"Keras {trial.keras}"] if trial.keras else []
     facts += precision_words(trial.precision, trial.tf32)
     if model.params:
         facts.append(f"{scale_count(model.params)} params")
     if model.macs:
-        number = f"{model.macs / 1e9:.2f} G" if model.macs >= 1e8 else f"{scale_count(model.macs)} "
-        facts.append(f"{'≥ ' if model.macs_at_least else ''}{number}MACs")
+        macs = (
+            f"{number(model.macs / 1e9)} G" if model.macs >= 1e8 else scale_count(model.macs) + " "
+        )
+        facts.append(f"{'≥ ' if model.macs_at_least else ''}{macs}MACs")
     if model.source not in ("", "applications", "local"):
         facts.append(f"{model.source}{', random weights' if model.replica_of else ''}")
     text = Text(displayable(f"{model.variant} "), style="bold")
@@ -264,22 +257,14 @@ def _never_started(summary: TrialSummary) -> str:
     failures = {mode.failure for mode in summary.modes if mode.failure}
     if len(failures) != 1 or any(mode.status is not Status.SKIPPED for mode in summary.modes):
         return ""
-    failure = failures.pop()
-    hint = f" ({failure.hint})" if failure.hint else ""
-    return f"not measured: {failure.message.removeprefix('not reached: ')}{hint}"
-
-
-def _print_places(places: Mapping[str, str | Path]) -> None:
-    say("")
-    for name, place in places.items():
-        say(f"{name:<7} {displayable(place)}", "dim")
+    return _reason(failures.pop()).removeprefix("not reached: ")
 
 
 def modes_table(summary: TrialSummary, *, wide: bool) -> Table:
     """A line for each mode: its figures and, where there is room, its rounds and its status."""
     columns = _mode_columns(summary, wide=wide)
     headings = ("mode", *columns, *(("rounds", "status") if wide else ()))
-    table = empty_table(*headings, right=(*columns, "rounds"), gap=2 if wide else 1)
+    table = console.empty_table(*headings, right=(*columns, "rounds"), gap=2 if wide else 1)
     for mode in summary.modes:
         cells = [mode.label, *(cell(mode) for cell in columns.values())]
         if wide:
@@ -290,15 +275,14 @@ def modes_table(summary: TrialSummary, *, wide: bool) -> Table:
 
 def _mode_columns(summary: TrialSummary, *, wide: bool) -> dict[str, Callable[[ModeSummary], str]]:
     """The figures of a mode by heading; fewer where the long names of Keras's modes need room."""
+    unit = advice.throughput_unit(summary.model.task, summary.model.resolution_px)
     columns: dict[str, Callable[[ModeSummary], str]] = {
-        advice.throughput_unit(summary.model.task, summary.model.resolution_px): lambda mode: (
-            number(mode.columns.throughput_samples_per_s)
-        ),
+        unit: lambda mode: number(mode.columns.throughput_samples_per_s),
         "95 %": lambda mode: _rates(mode.columns),
         "p50 ms": lambda mode: number(mode.columns.latency_p50_ms),
         "p90 ms": lambda mode: number(mode.columns.latency_p90_ms),
         "compile s": lambda mode: (
-            NONE if mode.compile_s is None or _is_eager(mode) else f"{mode.compile_s:.1f}"
+            NONE if mode.compile_s is None or _is_eager(mode) else decimals(mode.compile_s, 1)
         ),
         "memory": lambda mode: size(mode.steady_memory_bytes),
         "agrees": _agreement,
@@ -316,16 +300,16 @@ def _is_eager(summary: ModeSummary) -> bool:
     return mode.execution is Execution.EAGER and not mode.entry.is_method
 
 
-def _decomposition(steps: Mapping[str, Estimate]) -> str:
+def _steps_note(summary: TrialSummary) -> str:
     parts = [
         f"{step.replace('->', '→')} {times(estimate.value)}"
         + (f" ({interval(estimate.low, estimate.high)})" if estimate.low else "")
-        for step, estimate in steps.items()
+        for step, estimate in decomposition(summary).items()
     ]
-    return "steps   " + "   ".join(parts)
+    return "   ".join(["steps", *parts]) if len(parts) > 1 else ""
 
 
-def _input_note(summary: TrialSummary) -> list[str]:
+def _input_note(summary: TrialSummary) -> str:
     """Throughput of an epoch, of its input alone and of its steps alone, and what the input is."""
     by_label = {mode.label: mode for mode in summary.modes}
     modes = {role: by_label[label] for role, label in by_role(by_label).items()}
@@ -337,26 +321,23 @@ def _input_note(summary: TrialSummary) -> list[str]:
         if not (whole and pipeline and step and share):
             continue
         called = mode_of(modes[fit].label).called
-        sides = [
-            (name, modes[role].columns)
-            for name, role in (("input", Mode.INPUT.role), ("step", alone))
-        ]
+        sides = ("input", modes[Mode.INPUT.role].columns), ("step", modes[alone].columns)
         drawn = "" if summary.trial.data else f" {sentences.DRAWN_PIPELINE}"
-        return [
-            f"{called} trains on {whole:.4g} {unit}. Its input pipeline alone gives {pipeline:.4g} "
-            f"({share:.0%} of an epoch's time), its step alone {step:.4g}: {_pace(*sides)}.{drawn}"
-        ]
-    return []
+        return (
+            f"{called} trains on {digits(whole)} {unit}. Its input pipeline alone gives "
+            f"{digits(pipeline)} ({percent(share)} of an epoch's time), its step alone "
+            f"{digits(step)}: {_pace(*sides)}.{drawn}"
+        )
+    return ""
 
 
 def _pace(*sides: tuple[str, ModeColumns]) -> str:
-    """The slower of two parts of an epoch, if their intervals are apart."""
     (slow, first), (_, second) = sorted(sides, key=lambda side: side[1].throughput_high or math.inf)
     if (first.throughput_high or math.inf) < (second.throughput_low or 0.0):
         return f"the {slow} sets the pace"
     return (
-        f"too little to tell which of the two limits it ({_rates(first)} and {_rates(second)}); "
-        "more replicates (effort.replicates=3) settle it"
+        f"{sentences.TOO_LITTLE} which of the two limits it ({_rates(first)} and "
+        f"{_rates(second)}); {sentences.SETTLE}"
     )
 
 
@@ -364,56 +345,47 @@ def _rates(columns: ModeColumns) -> str:
     return interval(columns.throughput_low, columns.throughput_high, number)
 
 
-def _last_batch_note(summary: TrialSummary) -> list[str]:
-    """Compile time of each mode for the last batch."""
+def _last_batch_note(summary: TrialSummary) -> str:
     seconds = {mode.label: mode.columns.last_batch_compile_s for mode in summary.modes}
     written = ", ".join(
-        f"{label} {value:.1f} s" for label, value in seconds.items() if value is not None
+        f"{label} {decimals(value, 1)} s" for label, value in seconds.items() if value is not None
     )
-    if not written:
-        return []
-    return [
-        f"The last batch of an epoch has {summary.trial.samples % summary.trial.batch_size} of "
-        f"{summary.trial.batch_size} samples. Compiling for its size takes: {written}. "
-        "drop_remainder=true leaves it out."
-    ]
+    batch, rest = summary.trial.batch_size, summary.trial.samples % summary.trial.batch_size
+    text = (
+        f"The last batch of an epoch has {rest} of {batch} samples. Compiling for its size takes: "
+        f"{written}. drop_remainder=true leaves it out."
+    )
+    return text if written else ""
 
 
-def _energy_note(summary: TrialSummary) -> list[str]:
+def _energy_note(summary: TrialSummary) -> str:
     """Joules of a sample by mode and the idle power, or why they are not known."""
     facts = summary.comparisons[0].provenance if summary.comparisons else None
     if not facts or not facts.energy:
-        return []
+        return ""
     modes = [
-        f"{mode.label} {_with_bounds(joules, columns.joules_per_sample_low, high)}"
+        f"{mode.label} {with_bounds(joules, columns.joules_per_sample_low, high)}"
         for mode in summary.modes
         if (columns := mode.columns)
         and (joules := columns.joules_per_sample)
         and (high := columns.joules_per_sample_high)
     ]
     if not modes:
-        return [f"energy  {facts.energy}"]
-    idle = _with_bounds(facts.idle_watts, facts.idle_watts_low, facts.idle_watts_high)
-    return [f"energy  {'   '.join(modes)} J a sample, each alone; {facts.energy}, idle {idle} W"]
-
-
-def _with_bounds(value: float | None, low: float | None, high: float | None) -> str:
-    return f"{number(value)} ({interval(low, high, number)})"
+        return f"energy  {facts.energy}"
+    idle = with_bounds(facts.idle_watts, facts.idle_watts_low, facts.idle_watts_high)
+    return f"energy  {'   '.join(modes)} J a sample, each alone; {facts.energy}, idle {idle} W"
 
 
 def _verdict(row: ComparisonRow) -> Text:
     if row.provenance.origin == IMPORTED:
         return Text("○ imported", style="dim")
-    verdict = str(row.speedup.verdict)
-    word = row.status if row.speedup.verdict.is_missing else verdict
-    return Text(f"{advice.symbol(row)} {word}", style=COLOURS[verdict])
+    verdict = row.speedup.verdict
+    word = row.status if verdict.is_missing else verdict
+    return Text(f"{advice.symbol(row)} {word}", style=console.COLOURS[verdict])
 
 
 def _shown_flags(summary: TrialSummary) -> dict[str, str]:
-    """Flags by their word, with all modes or reasons after their colons.
-
-    `not_converged` says nothing where every verdict is clear.
-    """
+    """Modes and reasons by flag, without `not_converged` where every verdict is clear."""
     is_clear = all(row.speedup.verdict.is_clear for row in summary.comparisons if row.headline)
     grouped: dict[str, list[str]] = {}
     for flag in summary.flags:
@@ -429,7 +401,4 @@ def _agreement(mode: ModeSummary) -> str:
     if mode.agreement_ok is None:
         return NONE
     mark = "yes" if mode.agreement_ok else "NO"
-    if mode.rmse_rel is None:
-        return mark
-    mantissa, _, exponent = f"{mode.rmse_rel:.0e}".partition("e")
-    return f"{mark} {mantissa}e{int(exponent)}" if mode.rmse_rel else f"{mark} 0"
+    return mark if mode.rmse_rel is None else f"{mark} {power(mode.rmse_rel)}"

@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from xla_sweeps.report.figures import duration
+from xla_sweeps.report.figures import NONE, duration, percent
 from xla_sweeps.report.terminal.live_block import LiveBlock, bar, eta, heading
 from xla_sweeps.system.text import displayable
 from xla_sweeps.trial.rounds import Progress
@@ -34,13 +34,7 @@ REDRAW_S = 0.5
 
 
 class TrialProgress:
-    """Follow one trial; a context manager.
-
-    Args:
-        ui: `auto`, `live`, `plain` or `quiet` (warnings only).
-        part: the trial's number among several, such as `2 of 5`, or "".
-        brief: whether plain progress is a line for each replicate, which says its own number.
-    """
+    """Follow one trial, `part` of several (`2 of 5`); `brief` is a line for each replicate."""
 
     def __init__(self, *, ui: str = "auto", part: str = "", brief: bool = False) -> None:
         self._brief = brief
@@ -125,15 +119,15 @@ class TrialProgress:
 
 
 def _rounds_words(progress: Progress) -> str:
-    """The number of measured rounds, and of clean ones if some are not."""
     if progress.measured == progress.rounds:
         return f"{progress.rounds}/{progress.rounds_max} rounds"
     return f"{progress.measured} measured, {progress.rounds} clean of {progress.rounds_max}"
 
 
 def _width(progress: Progress) -> str:
-    width = "—" if progress.half_width is None else f"±{progress.half_width:.2%}"
-    return f"half-width {width} (target ±{progress.target:.2%})"
+    reached = progress.half_width
+    width = NONE if reached is None else f"±{percent(reached)}"
+    return f"half-width {width} (target ±{percent(progress.target)})"
 
 
 def _eta(progress: Progress) -> str:

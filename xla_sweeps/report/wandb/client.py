@@ -91,10 +91,7 @@ class Helper:
             thread.start()
 
     def order(self, name: str, **arguments: Any) -> int:
-        """Queue an order and return its number; if the helper is dead, no answer will come.
-
-        A lone surrogate becomes `?`, an unknown object its text.
-        """
+        """Queue an order and return its number; if the helper is dead, no answer will come."""
         self._sent += 1
         order = {"number": self._sent, "order": name, **arguments}
         text = json.dumps(order, default=str, ensure_ascii=False)

@@ -25,19 +25,11 @@ from typing import Any, Literal
 
 import wandb
 
-from xla_sweeps.report.run_content import (
-    COMMAND_MARK,
-    REPLICATES_KEY,
-    ROUND_KEYS,
-    SUMMARY_KEYS,
-    TELEMETRY,
-    result_point,
-)
+from xla_sweeps.report import run_content
 from xla_sweeps.report.wandb.client import MARK, REPAIR, SCRATCH, kill_marked
 from xla_sweeps.system.process import die_with_parent
 
 NICENESS = 5
-
 ORPHAN_GRACE_S = 3.0
 ORPHAN_EXIT_CODE = 137
 
@@ -50,7 +42,6 @@ UPLOAD_SHARE = 0.7
 CONFIRM_PAUSE_S = 0.3
 
 LOGS_KEY = "xla_sweeps_logs"
-"""Summary key with the digests of the logs in a run."""
 
 Rows = list[dict[str, Any]]
 
@@ -59,12 +50,7 @@ Place = tuple[int, int]
 
 
 class Session:
-    """One run from opening to end, with its warnings; its methods are the orders.
-
-    Attributes:
-        run: the client's, from its opening to its end.
-        logged: rounds that are in the run.
-    """
+    """One run from opening to end, with its warnings; its methods are the orders."""
 
     def __init__(self) -> None:
         self.run: Any = None
@@ -133,27 +119,23 @@ class Session:
         run, self.run = self.run, None
         if not run:
             return {"complete": False, "warnings": self.warnings}
-        if notes and (not run.notes or COMMAND_MARK in run.notes):
+        if notes and (not run.notes or run_content.COMMAND_MARK in run.notes):
             run.notes = notes  # not in place of somebody's own
         for name, values in histograms.items():
             run.summary[name] = wandb.Histogram(values)
         there = set(run.summary.keys())
-        for name in there.intersection(SUMMARY_KEYS).difference(summary):
+        for name in there.intersection(run_content.SUMMARY_KEYS).difference(summary):
             del run.summary[name]
-        point = result_point(summary)
+        point = run_content.result_point(summary)
         if not there.intersection(point):
             run.log(point)
         run.summary.update({**summary, **point})
         _write_logs(run, logs)
         path = f"{run.entity}/{run.project}/{run.id}"
         url = redact_text(run.url or "") if self.online else ""
-        answer = {
-            "place": url or str(Path(run.dir).parent),
-            "url": url,
-            "run_id": run.id,
-            "complete": False,
-            "warnings": self.warnings,
-        }
+        place = url or str(Path(run.dir).parent)
+        answer = {"place": place, "url": url, "run_id": run.id, "warnings": self.warnings}
+        answer["complete"] = False
         try:
             run.finish(exit_code=exit_code)
         except Exception as error:
@@ -163,7 +145,7 @@ class Session:
         if not self.online:
             return {**answer, "complete": not self.warnings}
         wanted = {(row["replicate"], row["round"]) for row in rows}
-        ask = partial(is_confirmed, path, wanted, summary.get(REPLICATES_KEY), deadline)
+        ask = partial(is_confirmed, path, wanted, summary.get(run_content.REPLICATES_KEY), deadline)
         complete = wanted <= self.logged and in_time(ask, deadline)
         if not complete:
             self.warnings.append(f"W&B: the server did not confirm the run; {REPAIR}")
@@ -212,8 +194,12 @@ class Session:
         )
         # The last round is no result: only estimates are in the summary.
         self.run.define_metric("round", summary="none")
-        telemetry = TELEMETRY if header["telemetry"] else ()
-        for name in (*ROUND_KEYS, *telemetry, *(f"{label}/*" for label in header["modes"])):
+        telemetry = run_content.TELEMETRY if header["telemetry"] else ()
+        for name in (
+            *run_content.ROUND_KEYS,
+            *telemetry,
+            *(f"{label}/*" for label in header["modes"]),
+        ):
             self.run.define_metric(name, step_metric="round", summary="none")
         self.run.pin_config_keys(keys_to_pin(header["scalars"]))
         # A swept key is locked and keeps the sweep's value, with a warning in the log.
@@ -221,10 +207,7 @@ class Session:
 
 
 def keys_to_pin(scalars: dict[str, Any]) -> list[str]:
-    """Config keys that W&B shows above the notes: those that Markdown shows as they are.
-
-    A text may hold no link, picture or HTML.
-    """
+    """Config keys to show above the notes; a text may hold no link, picture or HTML."""
     return [
         name
         for name in ("model", "resolution", "batch_size", "accelerator")
@@ -305,7 +288,7 @@ def is_confirmed(path: str, wanted: set[Place], replicates: Any, deadline: float
             run: Any = api.run(path)
             rows, counted = history_of(run)
             whole = len(rows) >= counted and wanted.issubset(rows)
-            if whole and run.summary.get(REPLICATES_KEY) == replicates:
+            if whole and run.summary.get(run_content.REPLICATES_KEY) == replicates:
                 return True
         time.sleep(CONFIRM_PAUSE_S)
     return False
@@ -375,13 +358,7 @@ class Conversation:
 
 
 def follow(conversation: Conversation, target: Any) -> None:
-    """Follow orders until the parent closes the conversation.
-
-    Args:
-        conversation: has the orders.
-        target: its methods are the orders, whose results are the answers; `failed` makes the answer
-            of an error, and `close` ends what is open.
-    """
+    """Answer orders by the methods of `target` until the parent closes the conversation."""
     while (order := conversation.orders.get()) is not None:
         name, number = order.pop("order"), order.pop("number")
         try:

@@ -19,12 +19,7 @@ ANSWER_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """The client's login, as it is configured; no server is asked.
-
-    Attributes:
-        url: the server that it uses, or "" if the client does not answer.
-        problem: reason why its credentials cannot be used, or "".
-    """
+    """The client's login, as it is configured; no server is asked."""
 
     url: str = ""
     logged_in: bool = False
@@ -42,25 +37,20 @@ def base_url() -> str:
 
 
 def require_login() -> None:
-    """Refuse online tracking without credentials, before anything is measured.
-
-    Raises:
-        ConfigError: they are missing or invalid; the message says what to do.
-    """
+    """Refuse online tracking without credentials, before anything is measured."""
     if has_credentials(os.environ.get("WANDB_BASE_URL", "")):
         raise ConfigError(CREDENTIALS_RULE)
     account = login()
     if account.logged_in:
         return
     ways = "run `wandb login` or set WANDB_API_KEY, or use tracker=wandb_offline"
+    reason = f"W&B needs an API key for {account.url}: {ways}"
     if account.problem:
-        raise ConfigError(f"tracker=wandb: the W&B API key is invalid: {account.problem}; {ways}")
-    if not account.url:
-        raise ConfigError(
-            f"tracker=wandb: the W&B client did not answer within {ANSWER_S:.0f} s; does `wandb "
-            "status` work? Or use tracker=wandb_offline"
-        )
-    raise ConfigError(f"tracker=wandb: W&B needs an API key for {account.url}: {ways}")
+        reason = f"the W&B API key is invalid: {account.problem}; {ways}"
+    elif not account.url:
+        reason = f"the W&B client did not answer within {ANSWER_S:.0f} s; does `wandb status` work?"
+        reason += " Or use tracker=wandb_offline"
+    raise ConfigError(f"tracker=wandb: {reason}")
 
 
 @cache

@@ -11,15 +11,8 @@ from pathlib import Path
 
 from xla_sweeps.analysis.summary import headline_failed
 from xla_sweeps.report.run_content import run_content
+from xla_sweeps.report.wandb import tracker
 from xla_sweeps.report.wandb.client import Helper
-from xla_sweeps.report.wandb.tracker import (
-    Noted,
-    header_document,
-    marker_path,
-    note_run,
-    noted_runs,
-    own_run_id,
-)
 from xla_sweeps.schema.columns import STATISTICS_VERSION
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
@@ -48,9 +41,8 @@ def push(
 ) -> PushReport:
     """Upload the missing parts of each trial's run; repeating it changes nothing.
 
-    A run keeps its id, even one from an agent. Rows that the server shows are not sent again. If
-    the server does not answer, the remaining trials are not tried. `force` uploads even runs that
-    are marked as complete. `log` gets the client's output.
+    A run keeps its id. If the server does not answer, the remaining trials are not tried. `force`
+    uploads even runs that are marked as complete.
     """
     files.folder_in(log.parent.parent, log.parent.name)
     with ExitStack() as stack:
@@ -88,7 +80,7 @@ def _push_trial(
     within_s = 2 * header.connect_timeout_s + header.finish_timeout_s
     for run_id, records in runs.items():
         sys.audit("xla_sweeps.push.before")
-        document = {**header_document(header), "run_id": run_id}
+        document = {**tracker.header_document(header), "run_id": run_id}
         stopped = records[-1].status is Status.INTERRUPTED
         exit_code = 143 if stopped else int(headline_failed(records))
         content = run_content(header, records, summary, exit_code=exit_code)
@@ -99,7 +91,7 @@ def _push_trial(
             return "; ".join(answer["warnings"]), answer.get("reachable", True)
         sys.audit("xla_sweeps.push.after")
         numbers = [record.replicate for record in records]
-        note_run(header, run_id, numbers, confirmed=True, url=answer.get("url", ""))
+        tracker.note_run(header, run_id, numbers, confirmed=True, url=answer.get("url", ""))
         sys.audit("xla_sweeps.push.marked")
     return "", True
 
@@ -108,14 +100,14 @@ def _unpublished_runs(
     header: RunHeader, records: Sequence[Record], *, force: bool
 ) -> dict[str, list[Record]]:
     """The runs to upload, each with all its records; a record belongs to the run noted for it."""
-    noted, own = noted_runs(marker_path(header)), own_run_id(header)
+    noted, own = tracker.noted_runs(tracker.marker_path(header)), tracker.own_run_id(header)
     owner = {number: run_id for run_id, run in noted.items() for number in run.replicates}
     groups: dict[str, list[Record]] = {}
     for record in records:
         groups.setdefault(owner.get(record.replicate, own), []).append(record)
 
     def is_there(run_id: str, group: Sequence[Record]) -> bool:
-        run = noted.get(run_id, Noted())
+        run = noted.get(run_id, tracker.Noted())
         confirmed = {record.replicate for record in group}.issubset(run.confirmed)
         return confirmed and run.statistics_version == STATISTICS_VERSION
 
@@ -131,28 +123,23 @@ def headers_of(
     project: str | None,
     entity: str | None,
 ) -> tuple[dict[str, RunHeader], list[str]]:
-    """The header of each recorded trial's run, and a line for each trial that has none.
-
-    `project` and `entity` are in place of the recorded ones.
-    """
+    """The header of each trial's run, and a line for each trial without; asked-for places win."""
     headers, problems = dict[str, RunHeader](), list[str]()
     for trial, group in records.items():
-        place = results_dir / "records" / trial
-        header, unusable = try_trial(place, partial(_header_of, results_dir, group[0]))
+        record = group[0]
+        read = partial(
+            run_header,
+            record.trial,
+            record.tracker,
+            trial_id=record.trial_id,
+            device_kind=str(record.device.get("kind", "")),
+            device_name=str(record.device.get("name", "")),
+            environment=record.environment,
+            results_dir=results_dir,
+        )
+        header, unusable = try_trial(results_dir / "records" / trial, read)
         problems += unusable
         if header is not None:
             owner = entity or header.entity
             headers[trial] = replace(header, project=project or header.project, entity=owner)
     return headers, problems
-
-
-def _header_of(results_dir: Path, record: Record) -> RunHeader:
-    return run_header(
-        record.trial,
-        record.tracker,
-        trial_id=record.trial_id,
-        device_kind=str(record.device.get("kind", "")),
-        device_name=str(record.device.get("name", "")),
-        environment=record.environment,
-        results_dir=results_dir,
-    )

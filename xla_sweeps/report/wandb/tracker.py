@@ -97,9 +97,8 @@ class WandbTracker(Tracker):
     ) -> TrackerReport:
         """Write summary and histograms, close the run, and end the helper."""
         if self._helper is None or self._header is None:
-            reason = (
-                f"W&B: the client could not be started ({self._problem or 'not opened'}); {REPAIR}"
-            )
+            problem = self._problem or "not opened"
+            reason = f"W&B: the client could not be started ({problem}); {REPAIR}"
             return TrackerReport(place="", complete=False, warnings=(reason,))
         within_s = self._header.finish_timeout_s
         within_s = min(within_s, STOPPED_S) if exit_code >= STOPPED_CODES else within_s
@@ -147,10 +146,7 @@ def own_run_id(header: RunHeader) -> str:
 
 
 def folder_id(results_dir: Path) -> str:
-    """Eight hex digits of a results folder, drawn once and kept in it, also where it is moved.
-
-    A folder that cannot keep them has those of its path.
-    """
+    """Eight hex digits of a results folder, kept in it if it can be written, else of its path."""
     with contextlib.suppress(OSError):
         path = folder_in(results_dir, "published") / "folder"
         if not os.path.lexists(path):

@@ -15,7 +15,6 @@ import wandb_workspaces.reports.v2 as wr
 from xla_sweeps.schema.modes import facts_of, headline_of
 
 Plan = Mapping[str, Any]
-"""From `wandb_report.publish.plan_document`."""
 
 TITLE_CHARACTERS = 120
 
@@ -57,13 +56,7 @@ TABLE_KEY = "comparison"
 
 
 def report(plan: Plan, *, online: bool = True) -> wr.Report:
-    """The report.
-
-    Args:
-        plan: what is in it.
-        online: whether run sets name their project, whose id only the server knows; otherwise they
-            refer to the report's project.
-    """
+    """The report; offline its run sets refer to its own project, whose id only the server knows."""
     header = plan["header"]
     if url := plan.get("summary_url"):
         header += f"\n- details: the local page, an artifact of the [summary run]({url})"
@@ -93,59 +86,49 @@ def spec(plan: Plan) -> dict[str, Any]:
 
 
 Grid = tuple[str, str, str, list[Any]]
-"""A table of runs with panels of them: title, filter, summary key that orders them, panels.
-
-A key with a minus orders them from the least.
-"""
+"""A table of runs with panels: title, filter, summary key that orders (minus: from least)."""
 
 
 def grids(section: Mapping[str, Any], summary_run: str) -> list[Grid]:
     """Panels below a section's text, of one scenario's runs."""
     key, setting, scenario = section["key"], section["setting"] or {}, section["scenario"]
-    if key == "everything":
-        table = wr.WeavePanelSummaryTable(table_name=TABLE_KEY, layout=_layout(WIDE))
-        own = f'Metric("ID") == {_literal(summary_run)}'
-        return [("Trials", TRIALS, SPEEDUP, [_parallel()]), ("Summary", own, SPEEDUP, [table])]
-    if key == "changed":
-        return []
     compared = " and ".join([TRIALS, *headline(scenario), COMPARED])
-    if key == "answer":
-        ends = {"highest": SPEEDUP, "lowest": f"-{SPEEDUP}"}
-        titles = {f"The {BAR_RUNS} {end}": order for end, order in ends.items()}
-        return [
-            (title, compared, order, [_ranking(SPEEDUP, f"{title} speedups, log2")])
-            for title, order in titles.items()
-        ]
     here = " and ".join([compared, *at(setting)])
     where = setting.get("title", "all settings")
-    if key == "cost":
-        what = f"{facts_of(scenario).call.capitalize()}s until compilation pays back"
-        title = f"{what}, over compile time, {where}"
-        return [("Trials", here, SPEEDUP, [_scatter("compile_s", "break_even_calls", title)])]
-    if not setting:
-        return []
-    match key:
-        case "where":
-            bars = _means(f"Mean speedup by family, log2, {where}", group="family")
-            return [("Trials", here, SPEEDUP, [bars])]
-        case "fastest":
-            return [
-                (title, here, name, [_ranking(name, f"{title}, the best {BAR_RUNS}, {where}")])
-                for name, title in PODIUMS.items()
-            ]
-        case "flops":
-            over = f"over GMACs, {where}"
-            panels = [
-                _scatter("gmacs", "throughput", f"Images/s {over}"),
-                _scatter("gmacs", SPEEDUP, f"Speedup, log2, {over}", log_y=False),
-            ]
-            return [("Trials", here, SPEEDUP, panels)]
     made: list[Grid] = []
-    for column, words in VARIED.items():
-        title = f"Mean speedup by {words}, log2; the rest as in {where}"
-        bars = _means(title, group=KEYS.get(column, column))
-        rest = " and ".join([compared, *at(setting, column)])
-        made.append((f"By {words}", rest, SPEEDUP, [bars]))
+    match key:
+        case "everything":
+            table = wr.WeavePanelSummaryTable(table_name=TABLE_KEY, layout=_layout(WIDE))
+            own = f'Metric("ID") == {_literal(summary_run)}'
+            made = [("Trials", TRIALS, SPEEDUP, [_parallel()]), ("Summary", own, SPEEDUP, [table])]
+        case "answer":
+            for end, order in {"highest": SPEEDUP, "lowest": f"-{SPEEDUP}"}.items():
+                title = f"The {BAR_RUNS} {end}"
+                bars = _ranking(SPEEDUP, f"{title} speedups, log2")
+                made.append((title, compared, order, [bars]))
+        case "cost":
+            what = f"{facts_of(scenario).call.capitalize()}s until compilation pays back"
+            title = f"{what}, over compile time, {where}"
+            points = _scatter("compile_s", "break_even_calls", title)
+            made = [("Trials", here, SPEEDUP, [points])]
+        case "where" if setting:
+            bars = _means(f"Mean speedup by family, log2, {where}", group="family")
+            made = [("Trials", here, SPEEDUP, [bars])]
+        case "fastest" if setting:
+            for name, title in PODIUMS.items():
+                bars = _ranking(name, f"{title}, the best {BAR_RUNS}, {where}")
+                made.append((title, here, name, [bars]))
+        case "flops" if setting:
+            over = f"over GMACs, {where}"
+            speedups = _scatter("gmacs", SPEEDUP, f"Speedup, log2, {over}", log_y=False)
+            rates = _scatter("gmacs", "throughput", f"Images/s {over}")
+            made = [("Trials", here, SPEEDUP, [rates, speedups])]
+        case "compare" if setting:
+            for column, words in VARIED.items():
+                title = f"Mean speedup by {words}, log2; the rest as in {where}"
+                bars = _means(title, group=KEYS.get(column, column))
+                rest = " and ".join([compared, *at(setting, column)])
+                made.append((f"By {words}", rest, SPEEDUP, [bars]))
     return made
 
 
@@ -193,6 +176,7 @@ def _grid(
     plan: Plan, title: str, filters: str, order: str, panels: list[Any], *, online: bool
 ) -> wr.PanelGrid:
     metric = wr.SummaryMetric(order.removeprefix("-"))
+    config = [f"config:{name}.value" for name in CONFIG]
     runs = wr.Runset(
         entity=plan["entity"] if online else "",
         project=plan["project"] if online else "",
@@ -200,22 +184,17 @@ def _grid(
         filters=filters,
         order=[wr.OrderBy(metric, ascending=order.startswith("-"))],
         pinned_columns=["run:displayName"],
-        visible_columns=[
-            *(f"config:{name}.value" for name in CONFIG),
-            *(f"summary:{name}" for name in SUMMARY),
-        ],
+        visible_columns=[*config, *(f"summary:{name}" for name in SUMMARY)],
     )
     return wr.PanelGrid(runsets=[runs], panels=panels)
 
 
 def _ranking(metric: str, title: str) -> wr.BarPlot:
-    """A bar for each run, in the run set's order."""
     runs = {"max_runs_to_show": BAR_RUNS, "layout": _layout(WIDE)}
     return wr.BarPlot(metrics=[metric], title=title, **runs)
 
 
 def _means(title: str, *, group: str) -> wr.BarPlot:
-    """The mean speedup of each value of a config key."""
     grouped = {"groupby": wr.Config(group), "groupby_aggfunc": "mean"}
     return wr.BarPlot(metrics=[SPEEDUP], title=title, layout=_layout(HALF), **grouped)
 
@@ -226,13 +205,12 @@ def _scatter(x: str, y: str, title: str, *, log_y: bool = True) -> wr.ScatterPlo
 
 
 def _parallel() -> wr.ParallelCoordinatesPlot:
+    config, logged = ("family", "accelerator", "precision", "tf32", "xla"), wr.SummaryMetric
     metrics = [
-        *((wr.Config(name), False) for name in ("family", "accelerator", "precision", "tf32")),
-        (wr.Config("xla"), False),
+        *((wr.Config(name), False) for name in config),
         *((wr.Config(name), True) for name in ("resolution", "batch_size")),
-        *((wr.SummaryMetric(name), True) for name in ("params_million", "gmacs")),
-        *((wr.SummaryMetric(name), True) for name in ("compile_s", "throughput")),
-        (wr.SummaryMetric(SPEEDUP), False),
+        *((logged(name), True) for name in ("params_million", "gmacs", "compile_s", "throughput")),
+        (logged(SPEEDUP), False),
     ]
     columns = [wr.ParallelCoordinatesPlotColumn(metric=one, log=log) for one, log in metrics]
     title = "All runs of the view"

@@ -72,13 +72,11 @@ class Reporter:
         ) as run:
             digest, dataset = _fill(run, plan, table, [Path(path) for path in attachments])
             unlinked = _link(run, dataset, registry) if registry else ""
-            place, name, url = (
-                f"{run.entity}/{run.project}",
-                str(run.id),
-                redact_text(run.url or ""),
-            )
+            place, url = f"{run.entity}/{run.project}", redact_text(run.url or "")
         until = time.monotonic() + confirm_s
-        while not (confirmed := _is_there(place, name, digest)) and time.monotonic() < until:
+        while (
+            not (confirmed := _is_there(place, plan["run_id"], digest)) and time.monotonic() < until
+        ):
             time.sleep(CONFIRM_PAUSE_S)
         return {"entity": run.entity, "url": url, "confirmed": confirmed, "unlinked": unlinked}
 
@@ -112,13 +110,7 @@ class Reporter:
 def _fill(
     run: Any, plan: dict[str, Any], table: dict[str, Any], attachments: list[Path]
 ) -> tuple[str, Any]:
-    """Log the table, unless the run has the same one, and the files.
-
-    An artifact whose content the server already has gets no new version.
-
-    Returns:
-        The table's digest, and the artifact of all rows.
-    """
+    """Log the table unless the run has it, and the files: its digest, and the rows' artifact."""
     digest = hashlib.sha256(repr(table).encode("utf-8", "replace")).hexdigest()
     if not _is_there(f"{run.entity}/{run.project}", run.id, digest):
         made = wandb.Table(columns=table["columns"], data=table["data"], allow_mixed_types=True)

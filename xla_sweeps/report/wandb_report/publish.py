@@ -41,9 +41,7 @@ TABLE_ROWS = 10_000
 TABLE_COLUMNS = tuple(name for name, column in COLUMNS.items() if WANDB in column.shown)
 
 PROJECT = "xla-sweeps"
-
 REGISTRY_CHARACTERS = 113
-
 MODULE = "xla_sweeps.report.wandb_report.process"
 
 SPEC_S = 60.0
@@ -58,7 +56,6 @@ TASKS = {
     "summarize": "neither the summary run nor the report was written",
     "report": "the report could not be written",
 }
-"""Consequence of each failed order, for its error message."""
 
 
 class ReportError(XlaSweepsError):
@@ -94,12 +91,7 @@ def publish(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Write summary run and report, and replace earlier ones.
 
-    The project is created if it does not exist. `attachments` go to the summary run; the Parquet
-    file among them is linked to the registry, if any. `log` gets the client's output.
-
-    Returns:
-        `url` and `confirmed` of the summary run, and why it is `unlinked`; `url` and `updated` of
-        the report.
+    The Parquet file among the attachments is linked to the registry, if any.
 
     Raises:
         ReportError: a step failed; earlier steps remain.
@@ -128,17 +120,12 @@ def publish(
 def _ask(
     helper: Helper, order: str, within_s: float, log: Path, **arguments: Any
 ) -> dict[str, Any]:
-    answer = helper.ask(order, within_s, **arguments)
-    problem = (answer or {}).get("error", "")
-    if answer is None:
-        problem = f"no answer within {within_s:.0f} s; see {log}"
-    if answer is None or problem:
-        raise ReportError(f"{TASKS[order]}: W&B at {_host()}: {problem}")
+    late = {"error": f"no answer within {within_s:.0f} s; see {log}"}
+    answer = helper.ask(order, within_s, **arguments) or late
+    if problem := answer.get("error"):
+        host = base_url().rpartition("@")[2].removeprefix("https://").removeprefix("http://")
+        raise ReportError(f"{TASKS[order]}: W&B at {host}: {problem}")
     return answer
-
-
-def _host() -> str:
-    return base_url().rpartition("@")[2].removeprefix("https://").removeprefix("http://")
 
 
 def plan_document(
@@ -150,11 +137,7 @@ def plan_document(
     unsent: int,
     difference: Difference | None = None,
 ) -> dict[str, Any]:
-    """Contents of report and summary run as plain data.
-
-    `rows` are the records' and those that others published; `difference` is from other results to
-    these, and is shown too. `unsent` trials are not known to be on the server.
-    """
+    """Contents of report and summary run; `rows` are the records' and published ones."""
     headline = len(_headlines(rows))
     facts = {
         "trials": len(records),
@@ -169,7 +152,10 @@ def plan_document(
         for name, value in asdict(overview(pairs)).items()
         if isinstance(value, int | float)
     }
-    identity = identity_of(records)
+    first = min(
+        (record.started_at, record.trial_id) for group in records.values() for record in group
+    )  # which stays while the results grow
+    identity = hashlib.sha256(" ".join(first).encode()).hexdigest()[:12]
     marker = f"[xla-sweeps:{identity}]"
     trials = f"{len(records):,} trials"
     return {
@@ -184,14 +170,6 @@ def plan_document(
         "header": text.environment(rows, facts),
         "sections": text.sections(rows, facts, difference),
     }
-
-
-def identity_of(records: Mapping[str, Sequence[Record]]) -> str:
-    """An id of these results that stays while they grow: a hash of their first record."""
-    first = min(
-        (record.started_at, record.trial_id) for group in records.values() for record in group
-    )
-    return hashlib.sha256(" ".join(first).encode()).hexdigest()[:12]
 
 
 def registry_of(name: str) -> str:
@@ -243,10 +221,7 @@ def attachments(
     published: bool = False,
     warn: Callable[[str], None],
 ) -> list[Path]:
-    """The Parquet file of a folder's rows, and the page, made in `folder`.
-
-    A page of the same rows is kept, since it tells when it was made.
-    """
+    """The Parquet file of a folder's rows, and the page, kept while its rows are the same."""
     parquet, page, made_from = (
         folder / name for name in ("comparison.parquet", build.DEFAULT_NAME, "page.key")
     )

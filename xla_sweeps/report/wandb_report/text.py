@@ -17,6 +17,7 @@ from xla_sweeps.report.advice import busy_words, overall_answer, overall_counts,
 from xla_sweeps.report.figures import NONE, times
 from xla_sweeps.report.labels import setting_words
 from xla_sweeps.report.markdown import escape, items, table
+from xla_sweeps.report.sentences import NOTHING
 from xla_sweeps.schema.columns import MEASURED
 from xla_sweeps.schema.measurement import UNFINISHED
 from xla_sweeps.schema.modes import Scenario, by_scenario, headline_of, mode_of
@@ -24,9 +25,7 @@ from xla_sweeps.schema.row import ComparisonRow, value_of
 from xla_sweeps.system.text import count_noun
 
 DEVICES = 4
-
 FASTEST = 12
-"""Fastest models that are named: the tables have all."""
 
 FINDING = 1000
 """Maximum length of a table's finding, which names devices."""
@@ -84,6 +83,13 @@ ROWS = (
     "\n\nThe table has the first {:,} of {:,} rows, the Parquet file among the artifacts has all."
 )
 
+_FACTS = {
+    "software": "software",
+    "driver": "driver",
+    "devices": "device",
+    "variables that change it": "environment_flags",
+}
+
 _SETTING = ("device", "resolution_px", *SETTING)
 """Columns of a setting, in the order in which settings are sorted."""
 
@@ -140,9 +146,8 @@ def sections(
 ) -> list[dict[str, Any]]:
     """The questions with their answers, from the rows of all trials, and of published figures.
 
-    Each has a `key`, which is the question's on the page and determines the panels after the text;
-    a `question`, which is the heading; a `text` in Markdown; the `scenario` of the answer, "" for
-    all; and the `setting` with the most pairs, whose runs the panels show, None without pairs.
+    Each has a `key`, its `question`, a `text` in Markdown, the `scenario` ("" for all), and the
+    `setting` with the most pairs, whose runs the panels show, None without pairs.
     """
     groups = by_scenario(answers(rows), key=lambda row: row.trial.scenario)
     groups = groups or {str(Scenario.CALL): []}
@@ -164,10 +169,16 @@ def sections(
             {"key": key, "question": f"{QUESTIONS[key]}{suffix}", "text": text, **shared}
             for key, text in texts.items()
         ]
+    shown, headline = facts["table_rows"], facts["headline_rows"]
     texts = {"changed": _changes_text(difference)} if difference else {}
+    texts["everything"] = EVERYTHING.format(
+        trials=facts["trials"],
+        unsent=UNSENT.format(facts["unsent"]) if facts["unsent"] else "",
+        rows=ROWS.format(shown, headline) if shown < headline else "",
+    )
     made += [
         {"key": key, "question": QUESTIONS[key], "text": text, "scenario": "", "setting": None}
-        for key, text in {**texts, "everything": _everything(facts)}.items()
+        for key, text in texts.items()
     ]
     return made
 
@@ -177,21 +188,18 @@ def environment(rows: Sequence[ComparisonRow], facts: Facts) -> str:
     measured = [row for row in rows if row.provenance.origin == MEASURED]
     days = sorted({row.provenance.measured_at[:10] for row in measured} - {""})
     unfinished = sum(row.status in UNFINISHED for row in measured)
-    left = f"{count_noun(unfinished, 'comparison')} that did not finish" if unfinished else ""
     described = {
-        "software": _distinct(row.provenance.software for row in measured),
-        "driver": _distinct(row.provenance.driver for row in measured),
-        "devices": _distinct(row.trial.device for row in measured),
-        "variables that change it": _distinct(row.provenance.environment_flags for row in measured),
+        title: "; ".join(sorted({str(value_of(row, name)) for row in measured} - {""}))
+        for title, name in _FACTS.items()
+    }
+    described |= {
         "measured": " to ".join(dict.fromkeys(days[:1] + days[-1:])),
         "trials": f"{facts['trials']:,}",
-        "left out": left,
+        "left out": f"{count_noun(unfinished, 'comparison')} that did not finish"
+        if unfinished
+        else "",
     }
     return "\n".join(items(f"{name}: {text}" for name, text in described.items() if text))
-
-
-def _distinct(texts: Iterable[str]) -> str:
-    return "; ".join(sorted({*texts} - {""}))
 
 
 def _answer(scenario: str, pairs: Sequence[ComparisonRow]) -> str:
@@ -225,11 +233,10 @@ def _by_device(pairs: Sequence[ComparisonRow], write: Callable[[Pairs], str]) ->
     ]
     if len(settings) > DEVICES:
         lines.append(f"{DEVICES} of {len(settings)} devices are shown here; the page has all.")
-    return "\n".join(items(lines, FINDING)) or "Nothing was compared yet."
+    return "\n".join(items(lines, FINDING)) or f"{NOTHING}."
 
 
 def _families(rows: Sequence[ComparisonRow]) -> str:
-    """The families with the highest and the lowest mean of their clear speedups."""
     groups: dict[str, list[tuple[float, str]]] = {}
     for row in rows:
         if row.speedup.value is not None and row.speedup.verdict.is_clear:
@@ -243,7 +250,6 @@ def _families(rows: Sequence[ComparisonRow]) -> str:
 
 
 def _findings(rows: Sequence[ComparisonRow]) -> str:
-    """The fastest models, and what the study's other tables find."""
     tables = study.of_rows(rows)
     named = [
         f"{place}, {device}: {model} ({rate} images/s)"
@@ -253,11 +259,10 @@ def _findings(rows: Sequence[ComparisonRow]) -> str:
     ]
     told = [f"**{one.title}.** {escape(one.finding, FINDING)}\n\n" for one in tables]
     told.insert(1, "\n".join([*items(named), "\n"]))
-    return f"{''.join(told)}{TABLES}" if tables else "Nothing was compared yet."
+    return f"{''.join(told)}{TABLES}" if tables else f"{NOTHING}."
 
 
 def _changes_text(difference: Difference) -> str:
-    """The lines of `compare`."""
     a, b = escape(difference.title_a), escape(difference.title_b)
     parts = [f"**{b} (B) against {a} (A)**: {changes.RATIOS}."]
     parts += [f"**{escape(line)}**" for line in changes.summary(difference)]
@@ -273,12 +278,3 @@ def _changes_text(difference: Difference) -> str:
     columns = ("differs", difference.title_a, difference.title_b)
     parts.append("\n".join(table(columns, apart)) if apart else f"{changes.ALIKE.capitalize()}.")
     return "\n\n".join([*parts, *map(escape, difference.notes)])
-
-
-def _everything(facts: Facts) -> str:
-    shown, headline = facts["table_rows"], facts["headline_rows"]
-    return EVERYTHING.format(
-        trials=facts["trials"],
-        unsent=UNSENT.format(facts["unsent"]) if facts["unsent"] else "",
-        rows=ROWS.format(shown, headline) if shown < headline else "",
-    )
