@@ -21,6 +21,7 @@ PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 
 VARIABLES = {
     "cert": "SSL_CERT_FILE",
+    "constraint": "UV_CONSTRAINT",
     "extra-index-url": "UV_INDEX",
     "find-links": "UV_FIND_LINKS",
     "index-url": "UV_DEFAULT_INDEX",

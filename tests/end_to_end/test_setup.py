@@ -122,6 +122,7 @@ def test_uv_is_told_where_pip_looks() -> None:
         "extra-index-url": "\nhttps://b/simple\nhttps://c/simple",
         "find-links": "/wheels /more",
         "cert": "/ca.crt",
+        "constraint": "/caps.txt",
         "timeout": "60",
     }
     assert uv_variables(asked) == {
@@ -130,6 +131,7 @@ def test_uv_is_told_where_pip_looks() -> None:
         "UV_INDEX": "https://b/simple https://c/simple",
         "UV_FIND_LINKS": "/wheels,/more",
         "SSL_CERT_FILE": "/ca.crt",
+        "UV_CONSTRAINT": "/caps.txt",
     }
     assert uv_variables(dict.fromkeys(IRRELEVANT, "1")) == AS_PIP
 
