@@ -181,7 +181,7 @@ def test_a_signal_from_outside_saves_what_was_measured_and_shows_how_to_resume(
     tmp_path: Path,
 ) -> None:
     process = start(*SMALL, "effort.rounds_min=600", "effort.rounds_max=600", cwd=tmp_path)
-    line_with(process.stderr, "compile")
+    line_with(process.stderr, "rounds")
     pids = children(process.pid)
     assert pids
     process.send_signal(signal.SIGINT)
