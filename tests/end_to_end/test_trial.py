@@ -180,8 +180,10 @@ def test_multirun_ends_in_a_table_of_all_also_where_a_launcher_runs_them_elsewhe
 def test_a_signal_from_outside_saves_what_was_measured_and_shows_how_to_resume(
     tmp_path: Path,
 ) -> None:
-    process = start(*SMALL, "effort.rounds_min=600", "effort.rounds_max=600", cwd=tmp_path)
-    line_with(process.stderr, "rounds")
+    long = [word.replace("rounds_max=6", "rounds_max=6000") for word in SMALL]
+    long = [word.replace("rounds_min=6", "rounds_min=6000") for word in long]
+    process = start(*long, cwd=tmp_path)
+    line_with(process.stderr, "compile")
     pids = children(process.pid)
     assert pids
     process.send_signal(signal.SIGINT)
