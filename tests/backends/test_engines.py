@@ -26,24 +26,13 @@ pytestmark = [
     pytest.mark.timeout(600),  # the environments are made first
 ]
 
-TORCH = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="torch's wheel is for 3.11")
+TORCH = (
+    pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="torch's wheel is for 3.11"),
+    pytest.mark.exhaustive,  # its environment and its captures take minutes
+)
 
 EACH = pytest.mark.parametrize(
     "engine", ["tensorflow", "jax", pytest.param("torch", marks=TORCH)], ids=str
-)
-
-NIGHTLY_ON_TORCH = pytest.mark.parametrize(
-    "engine",
-    ["tensorflow", "jax", pytest.param("torch", marks=(TORCH, pytest.mark.exhaustive))],
-    ids=str,
-)
-"""What PyTorch takes long to capture, and does by the base that all engines share."""
-
-SLOW_ON_TORCH = (
-    "measured_training",
-    "training_with_dropout",
-    "a_model_that_decides_by_values",
-    "lowered",
 )
 
 OTHERS = pytest.mark.parametrize("engine", ["jax", pytest.param("torch", marks=TORCH)], ids=str)
@@ -62,8 +51,8 @@ def python(engine: str) -> str:
 
 
 @cache
-def all_told(engine: str, *checks: str) -> dict[str, Any]:
-    """What checks of `engine_checks.py` showed on an engine, by default all."""
+def all_told(engine: str) -> dict[str, Any]:
+    """What each check of `engine_checks.py` showed on an engine."""
     given = {
         **os.environ,
         **backend_named(engine).variables,
@@ -72,7 +61,7 @@ def all_told(engine: str, *checks: str) -> dict[str, Any]:
         "PYTHONPATH": f"{ROOT}:{SUPPORT}",
     }
     ended = subprocess.run(
-        [python(engine), str(SUPPORT / "engine_checks.py"), engine, *checks],
+        [python(engine), str(SUPPORT / "engine_checks.py"), engine],
         capture_output=True,
         text=True,
         timeout=580,
@@ -85,9 +74,7 @@ def all_told(engine: str, *checks: str) -> dict[str, Any]:
 
 
 def told(engine: str, check: str) -> Any:
-    slow = engine == "torch" and check in SLOW_ON_TORCH
-    words = SLOW_ON_TORCH if slow else ("-", *SLOW_ON_TORCH) if engine == "torch" else ()
-    shown = all_told(engine, *words)[check]
+    shown = all_told(engine)[check]
     assert not isinstance(shown, dict) or "error" not in shown, shown["error"]
     return shown
 
@@ -100,25 +87,8 @@ def is_eager(mode: str) -> bool:
     return mode.endswith("eager")
 
 
-@pytest.mark.parametrize(
-    ("check", "engine"),
-    [
-        pytest.param(
-            check,
-            engine,
-            marks=(
-                *((TORCH,) if engine == "torch" else ()),
-                *(
-                    (pytest.mark.exhaustive,)
-                    if check in SLOW_ON_TORCH and engine == "torch"
-                    else ()
-                ),
-            ),
-        )
-        for check in ("measured_call", "measured_training", "measured_predict")
-        for engine in ("tensorflow", "jax", "torch")
-    ],
-)
+@EACH
+@pytest.mark.parametrize("check", ["measured_call", "measured_training", "measured_predict"])
 def test_every_mode_is_proved_and_computes_what_eager_and_float64_do(
     check: str, engine: str
 ) -> None:
@@ -166,7 +136,7 @@ def test_outputs_equal_those_of_tensorflow(engine: str) -> None:
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4 * np.abs(theirs).max())
 
 
-@NIGHTLY_ON_TORCH
+@EACH
 def test_a_training_with_dropout_is_verified_where_random_numbers_can_be_told(engine: str) -> None:
     eager, *others = told(engine, "training_with_dropout")["modes"].values()
     assert eager["status"] == "ok"
@@ -215,7 +185,7 @@ def test_a_model_that_returns_no_tensors_is_told_so(engine: str) -> None:
     }
 
 
-@NIGHTLY_ON_TORCH
+@EACH
 def test_a_model_that_decides_by_values_runs_eagerly_only(engine: str) -> None:
     modes = told(engine, "a_model_that_decides_by_values")
     ran = {mode for mode, outcome in modes.items() if outcome["status"] == "ok"}
@@ -225,7 +195,7 @@ def test_a_model_that_decides_by_values_runs_eagerly_only(engine: str) -> None:
         assert "decides by computed values" in modes["jax_xla"]["failure"]["message"]
 
 
-@NIGHTLY_ON_TORCH
+@EACH
 def test_what_keras_lowers_is_named(engine: str) -> None:
     modes = told(engine, "lowered")["modes"]
     refused = [each for each in modes.values() if each["status"] == "mode_not_effective"]
@@ -266,7 +236,8 @@ def test_multiply_accumulates_are_counted_in_what_jax_traced() -> None:
     }
 
 
-@TORCH
+@TORCH[0]
+@TORCH[1]
 def test_a_mode_of_pytorch_is_proved_by_the_graphs_that_were_captured() -> None:
     shown = told("torch", "torch_proofs")
     assert shown["one graph"] == shown["its copy"] == shown["eager"] == ""
@@ -275,9 +246,9 @@ def test_a_mode_of_pytorch_is_proved_by_the_graphs_that_were_captured() -> None:
     assert shown["elsewhere"] == "a tensor is on cpu, not on cuda"
 
 
-@pytest.mark.exhaustive
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs g++")
-@TORCH
+@TORCH[0]
+@TORCH[1]
 @pytest.mark.parametrize("scenario", ["call", "train_step", "predict"])
 def test_pytorch_compiles_what_it_captured(scenario: str, tmp_path: Path) -> None:
     words = ("backend=torch", f"scenario={scenario}")

@@ -160,6 +160,7 @@ def test_a_quick_sweep_plans_an_aa_pair_and_every_fourth_trial_twice(tmp_path: P
     assert f"9 trials; 0 done, 9 to measure ({9 + twice} replicates)" in plan.stderr
 
 
+@pytest.mark.exhaustive
 def test_what_is_measured_twice_is_measured_by_processes_of_their_own(tmp_path: Path) -> None:
     definition(tmp_path, model={"value": "resnet50"}, **{"effort.duplicates": {"value": 1}})
     done = sweep(tmp_path)
@@ -197,6 +198,7 @@ def test_contaminated_trials_are_measured_twice_unless_they_are_accepted(
     assert sorted(usual.rglob("*")) == before
 
 
+@pytest.mark.exhaustive
 def test_rerun_adds_a_replicate_where_results_say_so(tmp_path: Path) -> None:
     definition(tmp_path, model={"value": "resnet50"})
     sweep(tmp_path)
@@ -208,6 +210,7 @@ def test_rerun_adds_a_replicate_where_results_say_so(tmp_path: Path) -> None:
     assert "unknown column in --rerun 'verdit'. Did you mean 'verdict'?" in wrong.stderr
 
 
+@pytest.mark.exhaustive
 def test_a_search_by_results_proposes_and_measures_trials_and_a_rerun_measures_none(
     tmp_path: Path,
 ) -> None:

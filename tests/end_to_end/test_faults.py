@@ -58,8 +58,12 @@ IN_REAL_TRIAL = ("spawn.before", "spawn.after", *(f"worker.{stage}" for stage in
 
 IN_PUSH = ("push.before", "push.after", "push.marked")
 
-RAISED = ("driver.ended", "claim.after", "store.written")
-"""Points whose exceptions are tried daily, as their deaths are; those of the others, nightly."""
+RAISED = ("driver.ended", "store.written")
+"""Points whose exceptions are tried daily."""
+
+KILLED = ("plan.loaded", "driver.submit", "claim.after", "supervisor.result")
+KILLED += ("store.written", "store.linked", "driver.ended")
+"""Points at which a death is tried daily; the others, nightly."""
 
 DAILY = [("spawn.after", "kill"), ("worker.block", "kill"), ("worker.build", "raise")]
 
@@ -80,7 +84,7 @@ def acknowledged(log: Path) -> set[tuple[str, int]]:
 @pytest.mark.parametrize(
     ("point", "action"),
     [
-        nightly_unless(action == "kill" or point in RAISED, point, action)
+        nightly_unless(point in (KILLED if action == "kill" else RAISED), point, action)
         for point in (*IN_DRIVER, *IN_QUICK_TRIAL)
         for action in ("kill", "raise")
     ],

@@ -68,6 +68,7 @@ def test_every_mode_trains_proved_verified_and_timed(tmp_path: Path) -> None:
         pytest.param("train_step", "graph,xla,train_on_batch_xla", marks=pytest.mark.exhaustive),
     ],
 )
+@pytest.mark.exhaustive
 def test_mixed_precision_is_measured_verified_and_recorded_as_it_was_built(
     scenario: str, modes: str, tmp_path: Path
 ) -> None:

@@ -1,7 +1,6 @@
 """Check an engine in its own environment, and print what each check showed, a JSON line each.
 
-python engine_checks.py BACKEND [-] [CHECK...]: these checks, or with `-` all others, at a worker's
-desk in this process.
+python engine_checks.py BACKEND [CHECK...]: at a worker's desk in this process.
 """
 
 from __future__ import annotations
@@ -405,9 +404,8 @@ def main() -> None:
         torch.compile = functools.partial(torch.compile, backend="eager")
     FRAMEWORK().configure(TRIAL)
     asked = sys.argv[2:]
-    left_out = asked[:1] in ([], ["-"])
     for check in CHECKS[ENGINE]:
-        if (check.__name__ in asked) is left_out:
+        if asked and check.__name__ not in asked:
             continue
         keras.backend.clear_session()
         try:

@@ -77,6 +77,7 @@ def asked(**more: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.exhaustive
 def test_libraries_of_cuda_that_are_missing_are_named_with_the_command_that_installs_them(
     driver: Path,
 ) -> None:

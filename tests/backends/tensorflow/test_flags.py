@@ -36,6 +36,7 @@ def test_tensorflow_lists_its_flags_and_takes_none_that_it_does_not_know(
     assert not runtime.accepts(default_backend(), "XLA_FLAGS", "xla_gpu_no_such_flag", "true")
 
 
+@pytest.mark.exhaustive
 def test_a_flag_that_the_list_leaves_out_is_taken_if_tensorflow_takes_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

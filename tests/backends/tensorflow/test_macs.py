@@ -122,6 +122,7 @@ def test_a_counter_past_32_bits_is_not_known_and_not_worked_out() -> None:
     assert (count.total, count.at_least) == (8**3, True)
 
 
+@pytest.mark.exhaustive
 def test_loops_that_tensorflow_writes_count_like_the_same_steps_written_out() -> None:
     def counted(function: Any, *shape: int) -> MacCount:
         return count_macs(lower(tf.function(function, jit_compile=True), tf.zeros(shape)))

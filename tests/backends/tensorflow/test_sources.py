@@ -555,7 +555,7 @@ FORMS = (
     ("form", "in_file"),
     [
         (form, in_file)
-        if (form, in_file) in ((FORMS[2], False), (FORMS[3], True))
+        if (form, in_file) == (FORMS[2], False)
         else pytest.param(form, in_file, marks=pytest.mark.exhaustive)
         for form in FORMS
         for in_file in (False, True)

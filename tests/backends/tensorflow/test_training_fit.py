@@ -100,6 +100,7 @@ def test_fit_on_arrays_trains_on_all_samples_of_an_epoch_which_keras_shuffles(
     assert executable.traces() == 1
 
 
+@pytest.mark.exhaustive
 def test_fit_executes_several_steps_at_once_where_that_is_asked() -> None:
     modes = tuple(str(mode) for mode in SCENARIOS[Scenario.FIT].modes if mode is not Mode.INPUT)
     trial = replace(FIT, steps_per_execution=3, modes=modes)

@@ -19,6 +19,7 @@ from xla_sweeps.schema.explanation import Explanation
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.exhaustive,
     pytest.mark.timeout(900),  # the environment is made first
     pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="torch's wheel is for Python 3.11"),
     pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs g++"),
@@ -77,7 +78,6 @@ def test_breaks_have_their_reasons_and_the_users_lines(tmp_path: Path) -> None:
     assert [mode["mode"] for mode in explanation["roofline"]["modes"]] == ["torch_eager"]
 
 
-@pytest.mark.exhaustive
 def test_a_whole_model_is_one_graph_and_timed_in_both_ways(tmp_path: Path) -> None:
     explanation = explain("build", tmp_path)
     compiled, exported = explanation["captures"]

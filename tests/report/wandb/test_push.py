@@ -202,6 +202,7 @@ def test_push_to_a_refusing_server_says_which_run_failed(
     assert report.failed[0].startswith(f"{TRIAL_ID} (resnet50 224 px b4 xla Some CPU): ")
 
 
+@pytest.mark.exhaustive
 def test_two_folders_with_the_same_trial_have_a_run_each(
     server: WandbServer, tmp_path: Path
 ) -> None:

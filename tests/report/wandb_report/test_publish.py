@@ -275,6 +275,7 @@ def test_a_devices_name_reaches_the_filters_unchanged(tmp_path: Path) -> None:
         assert held & values.keys() == held - {f"{varied}.value"}
 
 
+@pytest.mark.exhaustive
 def test_a_copy_and_a_report_of_ones_own_are_left_alone_and_other_results_have_theirs(
     server: WandbServer, tmp_path: Path
 ) -> None:

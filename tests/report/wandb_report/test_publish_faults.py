@@ -95,6 +95,7 @@ def test_two_reports_at_once_do_not_race(server: WandbServer, tmp_path: Path) ->
     assert server.backend.operations == []
 
 
+@pytest.mark.exhaustive
 def test_a_table_that_the_server_does_not_show_is_a_warning(
     server: WandbServer,
     tmp_path: Path,

@@ -72,6 +72,7 @@ def drive(
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_stop_ends_the_running_trials_and_leaves_no_process(cluster: Any, tmp_path: Path) -> None:
     warnings: list[str] = []
     begun = tmp_path / "begun"

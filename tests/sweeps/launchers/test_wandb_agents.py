@@ -182,6 +182,7 @@ def joined(kind: str, server: WandbServer, folder: Path, *words: str) -> str:
         ("slurm_agents.sbatch", []),
     ],
 )
+@pytest.mark.exhaustive
 def test_every_place_that_a_person_gives_is_the_trials_too(
     server: WandbServer, tmp_path: Path, kind: str, words: list[str]
 ) -> None:
@@ -265,6 +266,7 @@ def test_sigterm_stops_the_trials_in_order_and_leaves_no_process(
     assert not [command for command in commands if str(tmp_path).encode() in command]
 
 
+@pytest.mark.exhaustive
 def test_an_agent_that_gives_up_makes_the_command_fail(server: WandbServer, tmp_path: Path) -> None:
     sweep = create(server, tmp_path)
     running = agents(server, tmp_path, sweep, "--max-failed", "2", worker="segv:graph segv:xla")
@@ -274,6 +276,7 @@ def test_an_agent_that_gives_up_makes_the_command_fail(server: WandbServer, tmp_
     assert len(sweep.handed_out) == 2
 
 
+@pytest.mark.exhaustive
 def test_offline_runs_of_ones_own_model_are_synced_later(
     server: WandbServer, tmp_path: Path
 ) -> None:
