@@ -46,6 +46,7 @@ def test_every_definition_that_comes_along_is_listed() -> None:
     assert missing == []
 
 
+@pytest.mark.exhaustive
 def test_the_recipe_for_ci_passes_and_fails_as_described(tmp_path: Path) -> None:
     recipe = (ROOT / "docs" / "results.md").read_text("utf-8").partition("## In CI")[2]
     definition, script = re.findall(r"```(?:yaml|sh)\n(.*?)```", recipe, flags=re.S)[:2]

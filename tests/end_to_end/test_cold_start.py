@@ -10,7 +10,7 @@ from commands import command
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.store.store import Store
 
-pytestmark = [pytest.mark.tf, pytest.mark.slow]
+pytestmark = [pytest.mark.tf, pytest.mark.slow, pytest.mark.exhaustive]
 
 MODEL = """
 import keras
@@ -24,21 +24,12 @@ def build():
 SIX = ("effort.rounds_min=6", "effort.rounds_look=6", "effort.rounds_max=6", "effort.replicates=1")
 
 
-@pytest.mark.parametrize(
-    "modes",
-    [
-        ("saved_xla",),
-        pytest.param(("graph", "xla", "saved_xla"), marks=pytest.mark.exhaustive),
-    ],
-)
-def test_a_process_answers_as_eager_execution_does_and_its_start_is_timed(
-    modes: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_a_process_answers_as_eager_execution_does_and_its_start_is_timed(tmp_path: Path) -> None:
     (tmp_path / "own_model.py").write_text(MODEL)
     done = command(
         *("model=local", "path=own_model.py:build", "trust_code=true", "scenario=cold_start"),
         *("device=cpu", "ui=plain", "tracker=none", "batch_size=2"),
-        *("effort=starts", f"modes=[{','.join(modes)}]", *SIX),
+        *("effort=starts", "modes=[graph,xla,saved_xla]", *SIX),
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr

@@ -34,6 +34,7 @@ REQUEST = (
 )
 
 
+@pytest.mark.exhaustive
 def test_each_side_runs_the_model_of_its_own_folder(tmp_path: Path) -> None:
     sides = []
     for name, depth in (("before", 1), ("after", 300)):

@@ -26,7 +26,7 @@ def test_the_golden_record_is_without_fault(tmp_path: Path) -> None:
     ("place", "value", "line"),
     [
         ("schema_version", 0, "schema_version 0"),
-        ("replicate", 7, "replicate 7 differs from the file's name"),
+        ("replicate", 7, "replicate 7 differs from its name"),
         ("status", "crashed", "status crashed, and the failure None"),
         ("modes.xla.status", "compile_error", "xla: status compile_error, and the failure None"),
         ("modes.xla.effective.in_force", False, "it was not in force"),

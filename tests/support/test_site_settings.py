@@ -46,6 +46,7 @@ def ignore(numbers: tuple[signal.Signals, ...]) -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
+@pytest.mark.exhaustive
 def test_tests_pass_in_a_site_s_environment_with_signals_ignored() -> None:
     ignored = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)
     done = subprocess.run(

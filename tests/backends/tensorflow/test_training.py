@@ -242,7 +242,9 @@ class SeenByXla(keras.layers.Layer):
         return tf.where(huge > 0, value, self.inner(value, training=training))
 
 
-@pytest.mark.parametrize("mode", ["xla", "train_on_batch_xla"])
+@pytest.mark.parametrize(
+    "mode", ["xla", pytest.param("train_on_batch_xla", marks=pytest.mark.exhaustive)]
+)
 def test_dropout_that_xla_drops_is_refused(of: Callable[..., TrainBench], mode: str) -> None:
     bench = of(lambda: network(SeenByXla(keras.layers.Dropout(0.5))))
     by_mode = outcomes(bench, "graph", mode)

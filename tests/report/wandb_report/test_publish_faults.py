@@ -49,6 +49,7 @@ def test_a_server_that_does_not_answer_is_reported_in_one_line(
     assert ("no answer within" in text) == (fault == "hanging")
 
 
+@pytest.mark.exhaustive
 def test_lost_uploads_are_reported_and_repaired_by_the_same_command(
     server: WandbServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
