@@ -10,6 +10,7 @@ from composed import cases, complaint, settings
 from keras_files import write_keras_file
 
 from xla_sweeps.config.catalog import CatalogEntry, load_catalog
+from xla_sweeps.config.scenario import remarks_of
 from xla_sweeps.schema.overrides import asked_of, data_name
 from xla_sweeps.schema.trial import Training
 
@@ -174,3 +175,16 @@ def test_what_does_not_fit_the_pictures_is_refused_in_one_line(
     message = complaint(*overrides)
     assert message.startswith(reason)
     assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("effort", "says"), [("quick", "effort=starts"), ("publish", ""), ("starts", "")]
+)
+def test_an_effort_that_is_too_short_for_starts_of_processes_is_remarked(
+    effort: str, says: str
+) -> None:
+    trial = settings("scenario=cold_start", f"effort={effort}").trial
+    remarks = " ".join(remarks_of({}, trial))
+    assert says in remarks
+    assert bool(remarks) is bool(says)
+    assert remarks_of({}, settings(f"effort={effort}").trial) == []

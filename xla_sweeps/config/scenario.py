@@ -52,6 +52,9 @@ AUTO = "auto"
 FIT_BATCHES = 8
 """Batches of an epoch of `fit` on drawn values, unless the user says how many."""
 
+_LEAST_OF_STARTS_S = 300
+"""A mode's seconds of measuring in which enough processes start."""
+
 _TASKS = ("classification", "segmentation", "video", "custom")
 """Tasks whose models give class scores; of the user's own model (`custom`) the outputs decide."""
 
@@ -160,12 +163,18 @@ def _data(
 
 
 def remarks_of(document: Mapping[str, Any], trial: Trial) -> list[str]:
-    """A line on files beside the pictures of a trial that are left out, if there are any."""
-    if trial.data is None:
-        return []
-    given = str(document["data"])
-    remark = pictures.find(trial.data.path, shown=given).remark
-    return [f"data={given}: {remark}"] if remark else []
+    """Lines on pictures that are left out, and on an effort that is too short for its calls."""
+    remarks = []
+    if trial.scenario is Scenario.COLD_START and trial.effort.mode_cap_s < _LEAST_OF_STARTS_S:
+        remarks.append(
+            f"scenario={trial.scenario}: a call starts a process and takes seconds, so that "
+            f"effort={trial.effort.name} ends after a few; effort=starts gives them minutes"
+        )
+    if trial.data is not None:
+        given = str(document["data"])
+        remark = pictures.find(trial.data.path, shown=given).remark
+        remarks += [f"data={given}: {remark}"] if remark else []
+    return remarks
 
 
 def batches_of(
