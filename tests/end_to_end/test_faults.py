@@ -61,8 +61,10 @@ IN_PUSH = ("push.before", "push.after", "push.marked")
 RAISED = ("driver.ended", "store.written")
 """Points whose exceptions are tried daily."""
 
-KILLED = ("plan.loaded", "driver.submit", "claim.after", "supervisor.result")
-KILLED += ("store.written", "store.linked", "driver.ended")
+KILLED = (
+    *("plan.loaded", "driver.submit", "driver.ended", "claim.after", "supervisor.result"),
+    *("store.written", "store.linked"),
+)
 """Points at which a death is tried daily; the others, nightly."""
 
 DAILY = [("spawn.after", "kill"), ("worker.block", "kill"), ("worker.build", "raise")]

@@ -165,7 +165,7 @@ def _data(
 def remarks_of(document: Mapping[str, Any], trial: Trial) -> list[str]:
     """Lines on pictures that are left out, and on an effort that is too short for its calls."""
     remarks = []
-    if trial.scenario is Scenario.COLD_START and trial.effort.mode_cap_s < _LEAST_OF_STARTS_S:
+    if SCENARIOS[trial.scenario].starts_processes and trial.effort.mode_cap_s < _LEAST_OF_STARTS_S:
         remarks.append(
             f"scenario={trial.scenario}: a call starts a process and takes seconds, so that "
             f"effort={trial.effort.name} ends after a few; effort=starts gives them minutes"

@@ -236,6 +236,9 @@ class Scenario(StrEnum):
     COLD_START = "cold_start"
 
 
+_WORKER_MODE = "xla_sweeps.trial.contender:WorkerMode"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioFacts:
     """Facts of a scenario.
@@ -262,7 +265,12 @@ class ScenarioFacts:
     takes_batches: bool = False
     is_epoch: bool = False
     why_lacking: str = ""
-    contender: str = "xla_sweeps.trial.contender:WorkerMode"
+    contender: str = _WORKER_MODE
+
+    @property
+    def starts_processes(self) -> bool:
+        """True if a call is no call of a worker, but takes the seconds that a process does."""
+        return self.contender != _WORKER_MODE
 
 
 def _jit(*, true: Mode, false: Mode, null: Mode, auto: Mode) -> dict[str, Mode]:
