@@ -103,6 +103,9 @@ def summarize(records: Sequence[Record], *, pool: Pool | None = NOTHING) -> Tria
 
     Without a pool of what other trials say the comparisons have no interval yet, and a verdict that
     means nothing.
+
+    Raises:
+        ValueError: no records, or records of several trials.
     """
     trial = measured_of(records)
     figures = _figures(trial)

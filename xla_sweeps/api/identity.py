@@ -56,6 +56,9 @@ def digest_of(content: Any, known: Callable[[Any], Iterable[Any] | None]) -> str
     """Sixteen hex digits of what an object is made of.
 
     `known` tells what that is where a library keeps more or less in an object; None elsewhere.
+
+    Raises:
+        RecursionError: something is nested too deeply.
     """
     return _Walk(known).digest([tuple(sys.version_info[:2]), content]).hex()[:16]
 

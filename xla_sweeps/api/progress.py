@@ -25,6 +25,9 @@ def follower(progress: str | bool) -> Callable[[Mapping[str, Any]], None]:
     """A function that shows events of `ui=json`.
 
     `auto` (or True) is a line in a notebook, and else stages on a terminal; `none` is False.
+
+    Raises:
+        ConfigError: it is none of them.
     """
     if isinstance(progress, bool):
         progress = "auto" if progress else "none"

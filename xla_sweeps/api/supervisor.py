@@ -40,6 +40,10 @@ def run(
     `follow` gets each line of that as the object that it is, instead of the caller. An error is in
     the command line's words. An interrupt is raised after what was measured is saved; a second one
     waits less long for it.
+
+    Raises:
+        XlaSweepsError: the request cannot be carried out; in the command line's words.
+        KeyboardInterrupt: after what was measured is saved; a second one waits less long for it.
     """
     environment = {name: value for name, value in os.environ.items() if name not in _COLOURS}
     environment |= {"COLUMNS": _COLUMNS, **Assignment(parent=os.getpid()).environment()}

@@ -18,7 +18,11 @@ from xla_sweeps.system.process import Assignment
 
 
 def agents_command(arguments: Sequence[str]) -> int:
-    """Run W&B agents, one on each device, and show what they measured."""
+    """Run W&B agents, one on each device, and show what they measured.
+
+    Raises:
+        XlaSweepsError: the sweep is not named by its path, or there is no key.
+    """
     parser = command_parser("agents")
     parser.add_argument("sweep", metavar="ENTITY/PROJECT/ID", help="as `wandb sweep` prints it")
     parser.add_argument("--devices", **DEVICES)

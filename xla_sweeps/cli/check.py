@@ -71,7 +71,11 @@ class Findings:
 
 
 def examine(results_dir: Path) -> Findings:
-    """The findings of a whole results folder."""
+    """The findings of a whole results folder.
+
+    Raises:
+        StoreError: its records cannot be listed.
+    """
     findings = Findings()
     folder = results_dir / "records"
     try:

@@ -80,6 +80,9 @@ def between(
     """The changes from one results folder, A, to another, B.
 
     A trial matches the filter `where`, and that of its side in `each`, if any of its rows does.
+
+    Raises:
+        StoreError: a folder has no records, or no row of either matches.
     """
     name, other = (folder.resolve().name for folder in (first, second))
     chosen = [[parse_filter(text) for text in (where, own) if text is not None] for own in each]

@@ -81,7 +81,11 @@ def explain_command(arguments: Sequence[str]) -> int:
 
 
 def show_ops(pattern: str, *, form: str, output: Path | None) -> int:
-    """List the operations that TensorFlow compiles."""
+    """List the operations that TensorFlow compiles.
+
+    Raises:
+        ConfigError: no operation matches.
+    """
     from xla_sweeps.report.terminal.explanation import ops_text
     from xla_sweeps.trial import explaining
 

@@ -69,7 +69,11 @@ def show(names: Sequence[str]) -> int:
 
 
 def make(names: Sequence[str]) -> int:
-    """Build the missing replicas, each in a process of its own; one that fails stops no other."""
+    """Build the missing replicas, each in a process of its own; one that fails stops no other.
+
+    Raises:
+        ConfigError: no such model, or a library that builds replicas is not installed.
+    """
     chosen = _folders_of(names)
     if missing := [module for module in _NEEDED if not environment.is_installed(module)]:
         lacking = f"hub-replicas: {', '.join(missing)} is not installed"

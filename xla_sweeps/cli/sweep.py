@@ -169,7 +169,11 @@ def _load_definition(options: Options) -> Sweep:
 
 
 def plan_of(request: Request, *, self_checks: bool = True) -> Plan:
-    """Compose the trials and match them with records; `self_checks` are twins and duplicates."""
+    """Compose the trials and match them with records; `self_checks` are twins and duplicates.
+
+    Raises:
+        XlaSweepsError: the definition or the request is wrong.
+    """
     options, store, composer = request.options, request.store, request.composer
     sweeps = (request.sweep, *request.more)
     for sweep in sweeps:

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 
 def write_text(text: str, output: Path | None) -> None:
-    """Write to a file, replaced whole, or to standard output, where a terminal gets no controls."""
+    """Write to a file, replaced whole, or to standard output, where a terminal gets no controls.
+
+    Raises:
+        StoreError: the file cannot be written; what it held before is still there.
+    """
     if output is not None:
         replace(output, text.encode())
     elif sys.stdout.isatty():
@@ -52,7 +56,11 @@ def csv_text(documents: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> 
 
 
 def write_parquet(table: pyarrow.Table, output: Path) -> None:
-    """Rows as a Parquet file, which is replaced whole."""
+    """Rows as a Parquet file, which is replaced whole.
+
+    Raises:
+        StoreError: it cannot be written; what it held before is still there.
+    """
     import pyarrow.parquet
 
     buffer = pyarrow.BufferOutputStream()

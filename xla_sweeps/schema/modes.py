@@ -439,7 +439,11 @@ def parse(label: str) -> tuple[Mode, int]:
 
 
 def mode_of(label: str) -> Mode:
-    """The mode of a label, as `parse`."""
+    """The mode of a label, as `parse`.
+
+    Raises:
+        ValueError: there is no such mode.
+    """
     return parse(label)[0]
 
 

@@ -167,7 +167,11 @@ def load(results_dir: Path) -> tuple[list[ComparisonRow], list[str]]:
 
 
 def parse(content: bytes, *, where: str) -> list[Figure]:
-    """The figures of a CSV file, in its order, with columns in any order; others are ignored."""
+    """The figures of a CSV file, in its order, with columns in any order; others are ignored.
+
+    Raises:
+        ConfigError: one line with the file, the line and the column.
+    """
     try:
         reader = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
         lines = [(reader.line_num, cells) for cells in reader if any(map(str.strip, cells))]

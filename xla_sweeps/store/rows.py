@@ -157,7 +157,11 @@ def summaries(
     only: Collection[str] | None = None,
     advance: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[dict[str, list[Record]], dict[str, TrialSummary], tuple[str, ...]]:
-    """Records and summaries by trial, for what needs more than rows; and lines that these lack."""
+    """Records and summaries by trial, for what needs more than rows; and lines that these lack.
+
+    Raises:
+        StoreError: there is no readable record.
+    """
 
     def make(
         name: str, records: Sequence[Record], own: Sequence[ComparisonRow]

@@ -110,7 +110,11 @@ def headlines(
 
 
 def check_size(metadata: pyarrow.parquet.FileMetaData, trials: int) -> None:
-    """Refuse a file that states more rows than this number of trials can have, or more bytes."""
+    """Refuse a file that states more rows than this number of trials can have, or more bytes.
+
+    Raises:
+        ValueError: it does, or states more bytes than such rows need.
+    """
     rows = max(_MIN_ROWS, _ROWS_OF_TRIAL * trials)
     values, size = [0] * metadata.num_columns, 0
     for number in range(metadata.num_row_groups):

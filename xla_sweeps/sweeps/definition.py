@@ -334,6 +334,10 @@ def _metric(given: Any, *, required: bool, at: Locate) -> Metric | None:
 
 
 def load_sweep(path: Path) -> Sweep:
-    """Read and check a definition; the file's size is checked before it is parsed."""
+    """Read and check a definition; the file's size is checked before it is parsed.
+
+    Raises:
+        ConfigError: one line with file, line and fix.
+    """
     document, lines = read_values(read_yaml(path), where=str(path))
     return parse_sweep(document, where=str(path), lines=lines)

@@ -92,6 +92,9 @@ class Search:
     Attributes:
         total: the most trials that it proposes.
         tasks: the trials that it proposed, each once.
+
+    Raises:
+        ConfigError: Optuna is not installed, or lacks the distribution of a parameter.
     """
 
     def __init__(

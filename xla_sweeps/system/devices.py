@@ -79,6 +79,9 @@ def visible(gpus: Sequence[Device], environ: Mapping[str, str]) -> list[Device]:
 
     As in CUDA, the first entry that names none ends the list. A part of a GPU is refused, and so is
     a number where CUDA's own order is unknown.
+
+    Raises:
+        DeviceError: it names a part of a GPU, or a number where CUDA's own order is unknown.
     """
     mask = environ.get("CUDA_VISIBLE_DEVICES")
     if mask is None or not gpus:
@@ -110,7 +113,11 @@ def visible(gpus: Sequence[Device], environ: Mapping[str, str]) -> list[Device]:
 
 
 def resolve_device(text: str) -> Device:
-    """The device that `auto`, `cpu`, `gpu` or `gpu:N` names on this machine."""
+    """The device that `auto`, `cpu`, `gpu` or `gpu:N` names on this machine.
+
+    Raises:
+        DeviceError: it does not exist, or cannot be used; with those that can.
+    """
     by_label = {device.label: device for device in devices()}
     labels, problems = list(by_label), gpu_problems()
     if text == "auto" and not (problems and labels == ["cpu"]):

@@ -44,7 +44,11 @@ class Meter:
     problem: str = ""
 
     def read(self) -> tuple[int, ...]:
-        """Microjoules of each counter so far."""
+        """Microjoules of each counter so far.
+
+        Raises:
+            MeterError: one of them cannot be read any more.
+        """
         values = []
         for counter in self.counters:
             if (value := counter.read()) is None:
@@ -53,7 +57,11 @@ class Meter:
         return tuple(values)
 
     def joules(self, before: Sequence[int], now: Sequence[int]) -> float:
-        """Energy between two readings, less than one turn of a counter apart."""
+        """Energy between two readings, less than one turn of a counter apart.
+
+        Raises:
+            MeterError: a counter stands still, or began again though it never wraps.
+        """
         total_uj = 0
         for counter, first, last in zip(self.counters, before, now, strict=True):
             rise_uj = last - first + (counter.wraps_uj if last < first else 0)

@@ -264,7 +264,11 @@ def is_installed(module: str) -> bool:
 
 
 def cache_dir() -> Path:
-    """Folder of the cache: $XLA_SWEEPS_CACHE, else one below the user's cache folder."""
+    """Folder of the cache: $XLA_SWEEPS_CACHE, else one below the user's cache folder.
+
+    Raises:
+        ConfigError: the user has no home folder, as in some containers.
+    """
     try:
         if own := os.environ.get("XLA_SWEEPS_CACHE"):
             return Path(own).expanduser()

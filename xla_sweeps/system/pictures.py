@@ -30,7 +30,11 @@ _COMPRESSED = (b"\x1f\x8b", b"\x78\x9c", b"\x78\x01", b"\x78\xda")
 
 
 def check_taken(model: str, shapes: Sequence[Sequence[int]], *, path: str) -> None:
-    """Refuse pictures for a model whose inputs are not one picture, with its inputs' shapes."""
+    """Refuse pictures for a model whose inputs are not one picture, with its inputs' shapes.
+
+    Raises:
+        ConfigError: with the shapes.
+    """
     sides = [list(shape[:2]) for shape in shapes if len(shape) == _SIZES and shape[2] == CHANNELS]
     if len(shapes) != 1 or not sides or sides[0][0] != sides[0][1]:
         shapes_found = f", found {', '.join(map(str, map(list, shapes)))}" if shapes else ""

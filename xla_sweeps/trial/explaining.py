@@ -110,7 +110,11 @@ def _is_installed(backend: Backend) -> bool:
 
 
 def compiled_ops() -> OpList:
-    """List of what the installed framework compiles; of a GPU too, without one."""
+    """List of what the installed framework compiles; of a GPU too, without one.
+
+    Raises:
+        XlaSweepsError: it cannot be loaded, or does not answer.
+    """
     backend = default_backend()
     done = programs.run(backend, "ops")
     reason = done.reason if done.code else "its list of kernels cannot be read"

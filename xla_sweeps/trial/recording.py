@@ -81,7 +81,11 @@ def make_record(
 
 
 def record_death(settings: Settings, identifier: str, store: Store, detail: str) -> Record:
-    """Record that the trial's own process died without a record; returns the record as stored."""
+    """Record that the trial's own process died without a record; returns the record as stored.
+
+    Raises:
+        StoreError: it could not be stored.
+    """
     failure = Failure(
         phase=Phase.RECORD,
         kind="died",

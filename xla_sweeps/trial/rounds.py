@@ -164,6 +164,9 @@ class Interleaving:
         """Measure one block of each mode, in this order, each after an untimed call.
 
         That call refills the caches; modes profit unequally, so all have it or none.
+
+        Raises:
+            WorkerLost: a mode cannot be measured any more; the round does not count.
         """
         settle = max(self.call_s[label] for label in self.decisive) <= self.effort.settle_s
         blocks, first = [], len(self.rounds) % INPUTS

@@ -88,7 +88,12 @@ def prepare(settings: Settings) -> Prepared:
 
 
 def check_free(prepared: Prepared, assignment: Assignment) -> None:
-    """Check that no other process measures a trial that starts later, or has measured it."""
+    """Check that no other process measures a trial that starts later, or has measured it.
+
+    Raises:
+        StoreError: the trial is being measured into the same folder.
+        LockedError: there are more records than the sweep knew of.
+    """
     with claim_trial(prepared.store.results_dir, prepared.trial_id):
         _require_unmeasured(assignment, prepared.store, prepared.trial_id)
 
@@ -212,7 +217,11 @@ def conduct(
     quiet_s: float = 0.0,
     commands: tuple[WorkerCommand, ...] = (),
 ) -> ReplicateResult:
-    """Have a replicate measured while its device is leased, beside no holder of `together`."""
+    """Have a replicate measured while its device is leased, beside no holder of `together`.
+
+    Raises:
+        StoreError: a process cannot be started with its log.
+    """
     watch = partial(
         monitor.Sampler,
         device=settings.device,

@@ -93,7 +93,11 @@ class Launcher(Protocol):
 
     @classmethod
     def preview(cls, options: Mapping[str, Any], *, jobs: int, results_dir: Path) -> str:
-        """What it would submit, for a dry run; "" where that is the jobs' commands."""
+        """What it would submit, for a dry run; "" where that is the jobs' commands.
+
+        Raises:
+            ConfigError: an option is wrong.
+        """
         return ""
 
     def slots(self) -> list[str]:
@@ -128,7 +132,11 @@ class Launcher(Protocol):
 
 @cache
 def launchers() -> Mapping[str, type[Launcher]]:
-    """The launchers by name: ours, and those that installed packages add as entry points."""
+    """The launchers by name: ours, and those that installed packages add as entry points.
+
+    Raises:
+        ConfigError: one cannot be loaded.
+    """
     places = {entry.name: entry.value for entry in entry_points(group=ENTRY_POINTS)} | BUILT_IN
     loaded = {}
     for name, place in sorted(places.items()):

@@ -40,6 +40,9 @@ def slots_for(asked: str | None, *, present: Sequence[Device] | None = None) -> 
 
     None is every GPU, or the CPU where there is none, of the devices that are `present` (default:
     this machine's).
+
+    Raises:
+        DeviceError: one is absent, or asked for twice, or there are more parts than cores.
     """
     existing = list(devices() if present is None else present)
     problems = gpu_problems() if present is None else ()

@@ -101,6 +101,9 @@ def create(path: Path, values: Mapping[str, Any], results_dir: Path) -> str:
 
     The values of the command line become constant parameters. The definition as it was sent is kept
     below the results folder.
+
+    Raises:
+        XlaSweepsError: the definition has a command of its own, or the server refused.
     """
     document = _definition(path, values)
     folder = folder_below(results_dir.resolve(), "logs", "sweeps")
@@ -225,7 +228,11 @@ def _shim(folder: Path) -> Path:
 
 
 def command_of(path: Path) -> list[str]:
-    """The command that agents run on every machine: ours, and values that a file may set."""
+    """The command that agents run on every machine: ours, and values that a file may set.
+
+    Raises:
+        ConfigError: the definition has another one.
+    """
     given = yaml.safe_load(path.read_text(encoding="utf-8")).get("command") or COMMAND
     words = list(map(str, given)) if isinstance(given, list) else [str(given)]
     program = [word for word in _PROGRAM if word != "-P" or word in words]
