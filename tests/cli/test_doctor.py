@@ -127,8 +127,8 @@ def test_doctor_names_gpus_that_cannot_be_used(tmp_path: Path) -> None:
         ("warn", "gpu", "gpu:0 does not answer (GPU is lost); see nvidia-smi"),
     ]
     with FakeNvml(lost).installed():
-        (found,) = [one for one in diagnose(tmp_path, seconds=0.1) if "gpu" in one.subject]
-    assert (found.level, found.fix) == ("bad", "until then: device=cpu")
+        (finding,) = [one for one in diagnose(tmp_path, seconds=0.1) if "gpu" in one.subject]
+    assert (finding.level, finding.fix) == ("bad", "until then: device=cpu")
 
 
 def test_doctor_says_what_a_gpu_is_used_for_and_what_its_driver_does_not_tell(
@@ -138,8 +138,8 @@ def test_doctor_says_what_a_gpu_is_used_for_and_what_its_driver_does_not_tell(
     lacks = {f"nvmlDeviceGet{query}" for query in queries}
     gpu = FakeGpu(processes={5: "python", 6: "nvidia-cuda-mps-server"}, lacks=lacks)
     with FakeNvml(gpu).installed():
-        found = diagnose(tmp_path, seconds=0.1)
-    warnings = [finding.shown for finding in found if finding.level == "warn"]
+        findings = diagnose(tmp_path, seconds=0.1)
+    warnings = [finding.shown for finding in findings if finding.level == "warn"]
     assert "other processes compute on it: 1" in warnings
     assert any("no_gpu_telemetry" in warning for warning in warnings)
 

@@ -293,8 +293,8 @@ def _throughputs(setting: _Setting, source: random.Random) -> dict[str, float]:
 
 
 def _macs(setting: _Setting) -> float | None:
-    entry, known = setting.entry, setting.source in setting.entry.sources
-    published = entry.published_in(setting.source) if known else entry.published
+    entry, source = setting.entry, setting.source
+    published = entry.published_in(source) if source in entry.sources else entry.published
     if published is None or published.gmacs is None:
         return None
     return published.gmacs * 1e9 * (setting.resolution / entry.resolution) ** 2

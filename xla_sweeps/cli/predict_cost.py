@@ -151,8 +151,8 @@ def _answer(plan: Plan, settings: Settings, *, samples: int | None, form: str) -
     sizes = sizes_of(
         (summary, records[name], pools.get(name, NOTHING)) for name, summary in summaries.items()
     )
-    known = {label for size in sizes if size.batches == 1 for label in size.references}
-    labels = [label for label in settings.trial.modes if label in known]
+    comparable = {label for size in sizes if size.batches == 1 for label in size.references}
+    labels = [label for label in settings.trial.modes if label in comparable]
     if not labels:
         raise StoreError("predict-cost: no mode was measured; see what failed: xla-sweeps results")
     if form == "json":

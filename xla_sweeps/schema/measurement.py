@@ -269,7 +269,7 @@ class Metered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Energy:
-    """What the energy counter of a replicate's device, `GPU` or `CPU package`, gave besides modes.
+    """Readings of the energy counter of a replicate's device (`GPU`, `CPU package`) besides modes'.
 
     `problem` says why there are no figures; `idle` is the device before the modes ran.
     """

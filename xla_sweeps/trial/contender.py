@@ -1,4 +1,4 @@
-"""What takes turns in the rounds of a replicate: a mode in a worker, or what a scenario names."""
+"""Contenders, which take turns in the rounds of a replicate: modes in workers, or processes."""
 
 from __future__ import annotations
 

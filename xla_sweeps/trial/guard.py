@@ -38,7 +38,7 @@ NO_TURNS = "both sides do not fit into memory together: their processes run one 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a guard measures in `budget_s`; `detect`: the least relative change that matters."""
+    """A guard's plan: sides, seconds, and the least relative change that matters (`detect`)."""
 
     before: Side
     after: Side

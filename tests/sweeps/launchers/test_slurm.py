@@ -27,10 +27,10 @@ from xla_sweeps.sweeps.outcomes import Outcome
 
 CLUSTER = str(SUPPORT / "slurm_cluster.sh")
 
-found = shutil.which("slurmctld", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+SLURMCTLD = shutil.which("slurmctld", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 
 needs_slurm = pytest.mark.skipif(
-    not found or os.geteuid() != 0,
+    not SLURMCTLD or os.geteuid() != 0,
     reason="no slurmctld here, or not root: `tests/support/slurm_cluster.sh install` on Debian",
 )
 

@@ -247,8 +247,8 @@ def _roofline(explanation: Explanation) -> Iterator[str]:
             for peak in roofline.peaks
         ),
     ]
-    known = any(peak.one_core_per_s for peak in roofline.peaks)
-    head, *rows = peaks if known else [(whole, name) for whole, _, name in peaks]
+    has_cores = any(peak.one_core_per_s for peak in roofline.peaks)
+    head, *rows = peaks if has_cores else [(whole, name) for whole, _, name in peaks]
     yield from table(head, rows)
     yield from finding(LEFT_OUT)
 

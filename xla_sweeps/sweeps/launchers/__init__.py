@@ -93,7 +93,7 @@ class Launcher(Protocol):
 
     @classmethod
     def preview(cls, options: Mapping[str, Any], *, jobs: int, results_dir: Path) -> str:
-        """What it would submit, for a dry run; "" where that is the jobs' commands.
+        """Text of its submission, for a dry run; "" where that is the jobs' commands.
 
         Raises:
             ConfigError: an option is wrong.

@@ -121,8 +121,8 @@ class LocalLauncher(Launcher):
         job, slot = running.job, running.slot
         if self._stop_asked.is_set():
             return Ended(how=End.STOPPED, slot=slot.name)
-        known, environment = job.known_records, job_environment(os.environ, slot)
-        mine = Assignment(parent=os.getpid(), known_records=known, together=self._together)
+        records, environment = job.known_records, job_environment(os.environ, slot)
+        mine = Assignment(parent=os.getpid(), known_records=records, together=self._together)
         process = running.process = start(
             job, self._command, environment=environment, assignment=mine, cores=slot.cores
         )
