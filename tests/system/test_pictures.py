@@ -25,6 +25,19 @@ def write(path: Path, records: Sequence[bytes]) -> Path:
     return path
 
 
+JPEG = b"\xff\xd8\xff\xda" + b"pixels" * 2000 + b"\xff\xd9"
+"""The parts of a JPEG that are looked at."""
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"pixels" + b"\0\0\0\0IEND\xaeB`\x82"
+
+
+def folder_of(root: Path, **files: bytes) -> Path:
+    (root / "cat").mkdir(parents=True)
+    for name, content in files.items():
+        root.joinpath("cat", name.replace("_", ".")).write_bytes(content)
+    return root
+
+
 def complaint(path: Path) -> str:
     pictures.find.cache_clear()
     with pytest.raises(ConfigError) as caught:
@@ -47,21 +60,40 @@ def test_a_folder_for_each_class(tmp_path: Path) -> None:
     for name in ("dog/2.JPG", "cat/1.jpeg", "cat/0.jpg", "cat/notes.txt"):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
-        path.write_bytes(b"x")
+        path.write_bytes(JPEG)
     dataset = pictures.find(str(tmp_path))
-    assert (dataset.form, dataset.labels) == ("folder", (0, 0, 1))
+    assert (dataset.form, dataset.labels, dataset.all_jpeg) == ("folder", (0, 0, 1), True)
     assert [Path(name).name for name in dataset.files] == ["0.jpg", "1.jpeg", "2.JPG"]
 
 
-def test_files_that_are_not_named_as_pictures_are_left_out_and_listed(tmp_path: Path) -> None:
-    root = tmp_path / "pics"
-    (root / "cat").mkdir(parents=True)
-    for name in ("cat/a.jpg", "cat/c.GIF", "cat/d.bmp", "cat/e.webp", "readme.txt", ".DS_Store"):
-        (root / name).write_bytes(b"x")
+def test_pictures_are_told_by_their_first_bytes_and_others_are_named(tmp_path: Path) -> None:
+    content = {"a_jpg": JPEG, "b_jpg": PNG, "c_GIF": b"GIF89a;", "d_bmp": b"BM1", "e_webp": b"R"}
+    root = folder_of(tmp_path / "pics", **content)
+    for name in ("readme.txt", ".DS_Store"):
+        (root / name).write_text("no picture")
     dataset = pictures.find(str(root))
-    assert dataset.count == 3
+    assert (dataset.count, dataset.all_jpeg) == (4, False)
     assert dataset.left_out == ("cat/e.webp", "readme.txt")
     assert dataset.remark.startswith("2 files left out, whose names do not end in .jpg, .jpeg, ")
+
+
+def test_each_picture_that_cannot_be_decoded_is_named_with_the_reason(tmp_path: Path) -> None:
+    root = folder_of(
+        tmp_path / "my pics",
+        a_jpg=JPEG,
+        b_jpg=JPEG[:-1],
+        c_jpg=JPEG[:3],
+        d_png=PNG[:-9],
+        e_jpg=b"",
+        f_jpg=b"<html>",
+        g_png=b"",
+        h_jpg=JPEG + b"a film" * 2000,
+    )
+    assert complaint(root) == (
+        f"data={root}: 6 of 8 pictures cannot be decoded: cat/b.jpg (cut off), cat/c.jpg (cut off)"
+        ", cat/d.png (cut off), cat/e.jpg (empty: 0 bytes), cat/f.jpg (begins as no JPEG, PNG, "
+        "GIF, BMP) and 1 more; replace or remove them"
+    )
 
 
 def test_the_content_counts_and_not_the_path(tmp_path: Path) -> None:

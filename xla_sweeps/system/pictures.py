@@ -1,4 +1,7 @@
-"""Pictures to train on, listed without TensorFlow: TFRecord files, or a folder for each class."""
+"""Pictures to train on: TFRecord files of JPEGs, or a folder with a folder for each class.
+
+Read without TensorFlow: the list of files, and a check that each begins and ends as a picture.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,11 @@ from xla_sweeps.system.text import count_noun
 SUFFIXES = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
 """Names of pictures end in one of these, whatever the case: those that Keras reads too."""
 
+_JPEG = "JPEG"
+_FORMATS = {b"\xff\xd8\xff": _JPEG, b"\x89PNG\r\n\x1a\n": "PNG", b"GIF8": "GIF", b"BM": "BMP"}
+_ENDS = {_JPEG: b"\xff\xd9", "PNG": b"IEND"}
+_TAIL_BYTES = 4096
+
 _SIZES, CHANNELS = 3, 3
 """Of the shape of a picture: height, width and channels."""
 
@@ -30,7 +38,7 @@ _COMPRESSED = (b"\x1f\x8b", b"\x78\x9c", b"\x78\x01", b"\x78\xda")
 
 
 def check_taken(model: str, shapes: Sequence[Sequence[int]], *, path: str) -> None:
-    """Refuse pictures for a model whose inputs are not one picture, with its inputs' shapes.
+    """Refuse pictures for a model whose inputs are not one picture.
 
     Raises:
         ConfigError: with the shapes.
@@ -54,6 +62,7 @@ class Pictures:
         labels: the class of each picture, from 0; empty for TFRecord files, which say it inside.
         count: pictures.
         fingerprint: sixteen hex digits of names and sizes.
+        all_jpeg: whether all are JPEGs, which can be cropped while they are decoded.
         left_out: names of files in the folders that are not among the pictures.
     """
 
@@ -62,6 +71,7 @@ class Pictures:
     labels: tuple[int, ...]
     count: int
     fingerprint: str
+    all_jpeg: bool = True
     left_out: tuple[str, ...] = ()
 
     @property
@@ -79,7 +89,8 @@ class Pictures:
 def find(path: str, *, shown: str = "") -> Pictures:
     """The pictures of a folder, or of one TFRecord file.
 
-    A `ConfigError` says that there is none, or that a TFRecord file is damaged.
+    Raises:
+        ConfigError: no file or folder is there, it holds no picture, or a file is damaged.
     """
     root, shown = Path(path), shown or path
     if not root.exists():
@@ -91,8 +102,11 @@ def find(path: str, *, shown: str = "") -> Pictures:
         raise ConfigError(f"data={shown}: is neither a file nor a folder")
     try:
         entries = sorted(root.iterdir()) if root.is_dir() else [root]
-        records = [one for one in entries if one.is_file() and ".tfrecord" in one.name]
-        records = records if root.is_dir() else [root]
+        records = [
+            entry
+            for entry in entries
+            if entry == root or (entry.is_file() and ".tfrecord" in entry.name)
+        ]
         labels, files = [], records
         left_out: list[Path] = []
         if not records:
@@ -112,16 +126,39 @@ def find(path: str, *, shown: str = "") -> Pictures:
         count = len(labels) or sum(map(_records_in, records))
         if not count:
             raise ConfigError(f"data={shown}: holds no picture: its TFRecord files are empty")
+        formats = set() if records else _check_files(files, root, shown)
         return Pictures(
             form="tfrecord" if records else "folder",
             files=tuple(map(str, files)),
             labels=tuple(labels),
             count=count,
             fingerprint=_fingerprint(root, files),
+            all_jpeg=formats <= {_JPEG},
             left_out=tuple(os.path.relpath(file, root) for file in left_out),
         )
     except OSError as error:
         raise ConfigError(f"data={shown}: cannot be read: {error.strerror}") from error
+
+
+def _check_files(files: Sequence[Path], root: Path, shown: str) -> set[str]:
+    """The formats of these files, whatever their names say.
+
+    Raises:
+        ConfigError: files that cannot be decoded; names them.
+    """
+    formats, bad = set(), []
+    for file in files:
+        try:
+            formats.add(_format_of(file))
+        except (ValueError, OSError) as error:
+            reason = getattr(error, "strerror", "") or error
+            bad.append(f"{os.path.relpath(file, root)} ({reason})")
+    if bad:
+        raise ConfigError(
+            f"data={shown}: {len(bad):,} of {count_noun(len(files), 'picture')} cannot be decoded: "
+            f"{_list_names(bad)}; replace or remove them"
+        )
+    return formats
 
 
 def _list_names(names: Sequence[str]) -> str:
@@ -129,11 +166,38 @@ def _list_names(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
+def _format_of(path: Path) -> str:
+    """The format of a picture, by its first bytes; what is damaged inside fails when it is decoded.
+
+    Raises:
+        ValueError: it is none that is read, or is cut off.
+        OSError: it cannot be read.
+    """
+    if not path.is_file():
+        raise ValueError("not a file")
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        start = file.read(8)
+        form = next((name for first, name in _FORMATS.items() if start.startswith(first)), "")
+        if not form:
+            begins = f"begins as no {', '.join(_FORMATS.values())}"
+            raise ValueError(begins if size else "empty: 0 bytes")
+        end = _ENDS.get(form, b"")
+        for place in (max(0, size - _TAIL_BYTES), 0):  # something may follow, such as a film
+            file.seek(place)
+            if end in file.read():
+                return form
+    raise ValueError("cut off")
+
+
 def _records_in(path: Path) -> int:
-    """The number of records in a TFRecord file; a damaged one is named, by its number from 1.
+    """The number of records in a TFRecord file; their checksums are not checked.
 
     A record is its length (8 bytes), a checksum of that (4), the data, and a checksum (4), as in
-    https://www.tensorflow.org/tutorials/load_data/tfrecord. Checksums are not checked.
+    https://www.tensorflow.org/tutorials/load_data/tfrecord.
+
+    Raises:
+        ConfigError: the file ends within a record, or is none; names the record, from 1.
     """
     size, position, count = path.stat().st_size, 0, 0
     with path.open("rb") as handle:
@@ -144,8 +208,10 @@ def _records_in(path: Path) -> int:
             length = _HEADER.unpack(header)[0] if len(header) == _HEADER.size else size
             position += _HEADER.size + length + _FOOTER_BYTES
             if position > size:
-                why = f"the file has {size:,} bytes, and this record would end after {position:,}"
-                raise ConfigError(f"data={path}: record {count + 1:,} is cut off or damaged: {why}")
+                raise ConfigError(
+                    f"data={path}: record {count + 1:,} is cut off or damaged: the file has "
+                    f"{size:,} bytes, and this record would end after {position:,}"
+                )
             handle.seek(position)
             count += 1
     return count

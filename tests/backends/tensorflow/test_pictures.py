@@ -80,6 +80,7 @@ def test_pictures_of_several_formats_are_read_whatever_their_names(tmp_path: Pat
     ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(content)
+    assert not find(str(tmp_path)).all_jpeg
     ((images, labels),) = feed(str(tmp_path)).first(1)
     assert images.shape == (4, 32, 32, 3)
     assert sorted(map(int, labels)) == [0, 0, 1, 1]

@@ -116,7 +116,7 @@ class Feed:
         options.deterministic = False
 
         def take(data: Any, label: Any) -> tuple[Any, Any]:
-            image = _augment(data, given.shape[0])
+            image = _augment(data, given.shape[0], all_jpeg=pictures.all_jpeg)
             scaled = given.low + image * ((given.high - given.low) / 255)
             return tf.cast(scaled, given.dtype), tf.cast(label, tf.int32)
 
@@ -179,37 +179,28 @@ def _names(file: str) -> tuple[str, str]:
     )
 
 
-def _augment(data: Any, side: int) -> Any:
+def _augment(data: Any, side: int, *, all_jpeg: bool) -> Any:
     """A random part of a picture, flipped or not, as float32 (side, side, 3).
 
-    A JPEG is cropped while it is decoded. Of an animation the first frame counts.
+    Only JPEGs can be cropped while they are decoded. Of an animation the first frame counts.
     """
-
-    def crop_jpeg() -> Any:
-        box = _draw_box(tf.image.extract_jpeg_shape(data))
-        place = tf.concat([box.begin[:2], box.size[:2]], axis=0)
-        return tf.io.decode_and_crop_jpeg(data, place, channels=3)
-
-    def crop_whole() -> Any:
-        whole = _decode(data)
-        box = _draw_box(tf.shape(whole))
-        return tf.slice(whole, box.begin, box.size)
-
-    picture = tf.cond(tf.io.is_jpeg(data), crop_jpeg, crop_whole)
-    picture = tf.image.resize(picture, [side, side])
-    picture = tf.image.random_flip_left_right(picture)
-    return tf.ensure_shape(picture, [side, side, 3])
-
-
-def _draw_box(shape: Any) -> Any:
-    """A random part of a picture of this shape: where it begins, and its size."""
-    return tf.image.sample_distorted_bounding_box(
-        shape,
+    whole = None if all_jpeg else _decode(data)
+    box = tf.image.sample_distorted_bounding_box(
+        tf.image.extract_jpeg_shape(data) if whole is None else tf.shape(whole),
         bounding_boxes=tf.zeros([1, 0, 4]),
         area_range=(SMALLEST_CROP, 1.0),
         aspect_ratio_range=(3 / 4, 4 / 3),
         use_image_if_no_bounding_boxes=True,
     )
+    if whole is None:
+        y, x, _ = tf.unstack(box.begin)
+        height, width, _ = tf.unstack(box.size)
+        picture = tf.io.decode_and_crop_jpeg(data, tf.stack([y, x, height, width]), channels=3)
+    else:
+        picture = tf.slice(whole, box.begin, box.size)
+    picture = tf.image.resize(picture, [side, side])
+    picture = tf.image.random_flip_left_right(picture)
+    return tf.ensure_shape(picture, [side, side, 3])
 
 
 def _decode(data: Any) -> Any:
