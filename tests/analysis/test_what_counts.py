@@ -343,3 +343,14 @@ def test_modes_that_work_without_enough_rounds_have_no_verdict() -> None:
     for modes in ({"graph": 0.2, "xla": 0.1}, {"xla": 0.1}):
         assert headline_failed([make_record(modes, count=5)])
         assert not headline_failed([make_record(modes, count=20)])
+
+
+def test_replicates_on_other_libraries_are_left_out() -> None:
+    environments = [{"loaded": {"libraries": {"cudnn": version}}} for version in ("90100", "91002")]
+    records = [
+        make_record(replicate=place, environment=environment)
+        for place, environment in enumerate(environments)
+    ]
+    assert headline(records).speedup.replicates == 1
+    unknown = make_record(replicate=2, environment={})
+    assert headline([records[1], unknown]).speedup.replicates == 2

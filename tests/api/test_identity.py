@@ -382,3 +382,30 @@ def test_threads_ship_their_own_models() -> None:
     assert len(set.union(*folders.values())) == 4
     assert {len(each) for each in folders.values()} == {1}
     assert not list(Path("results/models").glob(".*")), "no file is left over"
+
+
+def dense(units: list[int]) -> Any:
+    """A model of as many layers; it is built in the measuring process."""
+    keras = importlib.import_module("keras")
+    layers = [keras.layers.Dense(count) for count in units]
+    return keras.Sequential([keras.Input((4,)), *layers])
+
+
+@pytest.mark.tf
+@pytest.mark.slow
+@pytest.mark.exhaustive
+def test_two_threads_measure_their_own_models() -> None:
+    params: dict[int, int | None] = {}
+    short: dict[str, Any] = {"effort.rounds_max": 10, "effort.block_s": 0.002}
+
+    def measure(units: int) -> None:
+        builder, batch = functools.partial(dense, [units] * 2), np.ones((2, 4), "float32")
+        trial = xs.measure(builder, batch, modes="graph", device="cpu", **short)
+        params[units] = trial.rows[0].trial.params
+
+    threads = [threading.Thread(target=measure, args=(units,)) for units in (3, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert params == {3: (4 + 1) * 3 + (3 + 1) * 3, 5: (4 + 1) * 5 + (5 + 1) * 5}

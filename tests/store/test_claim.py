@@ -165,3 +165,23 @@ def test_a_claim_that_meets_a_look_is_tried_again(
     monkeypatch.setattr(time, "sleep", lambda seconds: os.close(looking))
     with claim_trial(tmp_path, "abc"):
         assert is_claimed(tmp_path, "abc")
+
+
+def test_no_claim_fails_because_others_look(tmp_path: Path) -> None:
+    done = threading.Event()
+
+    def look_often() -> None:
+        while not done.is_set():
+            is_claimed(tmp_path, "abc")
+
+    threads = [threading.Thread(target=look_often) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(200):
+            with claim_trial(tmp_path, "abc"):
+                pass
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()

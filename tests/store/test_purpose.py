@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
+import tarfile
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+import pyarrow.compute as compute
 import pytest
 from commands import command
 from factories import make_record
+from paths import ROOT
 
 import xla_sweeps as xs
 from xla_sweeps.analysis.provenance import purpose_of
@@ -71,3 +75,22 @@ def test_readers_of_a_folder_still_get_twins_and_anchors(results: Path) -> None:
     tested = trust(rows_of(rows.table))
     assert tested
     assert tested.within[1] == 3
+
+
+@pytest.mark.parametrize("name", ["findings", "backends"])
+def test_a_pivot_of_kept_records_has_one_comparison_in_each_place(
+    name: str, tmp_path: Path
+) -> None:
+    with tarfile.open(ROOT / "benchmarks" / "results" / f"{name}.tar.xz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    table = xs.results(tmp_path / name)
+    asked = [*("model", "resolution_px", "batch_size", "scenario", "runtime"), "candidate"]
+    arrow = table.arrow.filter(compute.is_valid(table.arrow["speedup"]))
+    pivot = arrow.group_by(asked).aggregate([("speedup", "min"), ("speedup", "max")])
+    assert pivot["speedup_min"] == pivot["speedup_max"]
+    copies = compute.match_substring_regex(arrow["candidate"], r"_\d+$")
+    assert not compute.any(copies).as_py()
+    own = xs.results(tmp_path / name, where="purpose!=result")
+    assert len(own) >= 1
+    assert {row["modes"] for row in own} == {"graph,graph_2"}
+    assert isinstance(own.arrow, pyarrow.Table)

@@ -427,3 +427,25 @@ def test_summaries_have_the_floor_and_the_drift_of_the_rows(tmp_path: Path) -> N
     assert "drift" in summaries[trial(3)].flags
     only, _, _ = rows_.summaries(tmp_path, loaded, only=[trial(3)])
     assert only == {trial(3): records[trial(3)]}
+
+
+def test_the_floor_at_the_end_of_a_trial_comes_from_the_pairs_of_its_device(
+    tmp_path: Path,
+) -> None:
+    for number in AA_PAIRS:
+        end(tmp_path, number, call_s=aa(number))
+    end(tmp_path, 30, call_s=aa(6), device={"kind": "cpu", "name": "Another CPU"})
+    ended = end(tmp_path, 40)
+    assert ended is not None
+    floor = ended.comparisons[0].speedup.floor
+    assert floor > 0.05
+    assert {row.speedup.floor for row in kept(tmp_path) if row.trial.device == "Some CPU"} == {
+        floor
+    }
+    assert same(
+        sorted(ended.comparisons, key=key),
+        [row for row in kept(tmp_path) if row.trial.trial_id == trial(40)],
+    )
+    another = end(tmp_path, 41, device={"kind": "cpu", "name": "Another CPU"})
+    assert another is not None
+    assert another.comparisons[0].speedup.floor == 0.01

@@ -230,3 +230,9 @@ def test_any_file_is_a_sweep_or_refused_in_one_line(tmp_path: Path, text: str) -
         load_sweep(path)
     except XlaSweepsError as error:
         assert str(path) in str(error)  # noqa: PT017
+
+
+def test_a_random_number_that_no_float_can_hold_is_drawn_as_the_largest() -> None:
+    drawn = {"mem": {"distribution": "log_normal", "mu": 10**6}}
+    sweep = parse_sweep({"method": "random", "run_cap": 1, "parameters": drawn}, where="s.yaml")
+    assert next(expand(sweep))["mem"] > 1e300

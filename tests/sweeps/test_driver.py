@@ -252,3 +252,16 @@ def test_several_drivers_share_a_sweep_and_measure_nothing_twice(tmp_path: Path)
         assert json.loads(output.rpartition("counts ")[2]) == {"ok": count}
     assert counted(results) == {f"t{number:06d}": {"ok": 1} for number in range(count)}
     assert len(log.read_text().splitlines()) == count
+
+
+def test_records_of_other_processes_are_read_before_a_trial_is_started(
+    tmp_path: Path,
+) -> None:
+    store, notes = Store(tmp_path), Notes()
+    tasks = tasks_of(tmp_path, ["a=ok", "b=ok"])
+    assign_records(tasks, load_runs(store), software={}, retry=())
+    store.save(record("b", "ok", {}))
+    Driver(LocalLauncher(quick_launch(1)), store, notes, extra=(), logs=tmp_path / "logs").run(
+        tasks
+    )
+    assert notes.ends == [("a", "ok")]

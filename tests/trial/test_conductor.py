@@ -459,3 +459,16 @@ def test_processor_time_of_an_idle_process_is_told_to_the_nanosecond() -> None:
     assert idle.cause_of(measured) == "the trial's idle processes used 0.2 cores"
     quiet = replace(measured, blocks=(replace(block, idle_cpu_ns=10**6),))
     assert idle.cause_of(quiet) == ""
+
+
+def test_a_replicate_that_waits_for_the_device_can_be_stopped(tmp_path: Path) -> None:
+    with Leases(["core-0"], holder="other") as other, Stop() as stop:
+        other.take()
+
+        def stop_it(kind: str, value: Any) -> None:
+            if kind == "waiting":
+                stop.request()
+
+        leases = Leases(["core-0"], holder="mine")
+        result = conduct(tmp_path, notes=Notes(stop_it), leases=leases, stop=stop)
+    assert result.status is Status.INTERRUPTED

@@ -363,3 +363,10 @@ def test_a_record_names_the_gpus_settings_and_keeps_what_it_reported() -> None:
         "ecc": True,
         "persistence": False,
     }
+
+
+def test_reading_the_machine_ten_times_a_second_asks_the_driver_nothing(driver: FakeNvml) -> None:
+    sampler = Sampler(device=GPU, memory_limit_bytes=2**60)
+    sampler.close()
+    sampler.read()
+    assert driver.asked == []
