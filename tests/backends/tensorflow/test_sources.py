@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
@@ -15,21 +14,16 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from built_models import build, outputs, own
 from catalog_models import of_catalog
-from keras_files import write_keras_file
 from paths import SUPPORT
 
 from xla_sweeps.backends.keras import building
-from xla_sweeps.backends.keras.sources import trains_always
-from xla_sweeps.backends.keras.sources.inputs import draw, from_specs
+from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.backends.tensorflow import hub_architectures, models, modes
 from xla_sweeps.backends.tensorflow.bench import Bench
-from xla_sweeps.backends.tensorflow.explain.graph import traced_ops
-from xla_sweeps.backends.tensorflow.explain.traps import random_places
-from xla_sweeps.backends.tensorflow.operations import compiled_inside
 from xla_sweeps.backends.tensorflow.scenarios.detect import DetectBench
-from xla_sweeps.backends.tensorflow.sources import saved_model
-from xla_sweeps.config import catalog, local_model
+from xla_sweeps.config import catalog
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import InputSpec, ModelSpec, Precision
@@ -51,24 +45,6 @@ def _here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.syspath_prepend(str(SUPPORT))
     yield
     keras.backend.clear_session()
-
-
-def own(path: str, **given: Any) -> ModelSpec:
-    asked = {"model": {"name": "local"}, "path": path, "trust_code": True, "input_spec": None}
-    return local_model.user_model_spec({**asked, **given})
-
-
-def build(spec: ModelSpec, **changes: Any) -> building.BuiltModel:
-    return models.build(spec, **{"precision": Precision.FLOAT32, "seed": 0, **changes})
-
-
-def outputs(built: building.BuiltModel, count: int = 2) -> list[np.ndarray]:
-    return [
-        np.asarray(output)
-        for output in tf.nest.flatten(
-            built.call(draw(built.inputs, count, np.random.default_rng(0)))
-        )
-    ]
 
 
 def test_every_part_of_a_recipe_is_built_at_the_requested_resolution() -> None:
@@ -394,248 +370,3 @@ def test_an_architecture_of_each_family_computes_the_same_in_eager_graph_and_xla
     assert [head.shape for head in eager] == [(1, 1000)] * (2 if "distilled" in name else 1)
     for mode in (Mode.GRAPH, Mode.XLA):
         assert agreement.compare(heads(mode), eager, precision=Precision.FLOAT32, classes=True).ok
-
-
-@pytest.mark.parametrize("suffix", ["keras", "h5"])
-def test_a_keras_file_is_loaded_with_its_weights(suffix: str, tmp_path: Path) -> None:
-    import own_models
-
-    model = own_models.build(32)
-    path = str(tmp_path / f"net.{suffix}")
-    model.save(path)
-    built = build(own(path))
-    images = draw(built.inputs, 2, np.random.default_rng(0))
-    assert built.inputs == (InputSpec(shape=(32, 32, 3)),)
-    assert np.allclose(built.call(images), model(images), atol=1e-6)
-
-
-def test_a_file_that_is_not_a_model_is_refused_in_one_line(tmp_path: Path) -> None:
-    write_keras_file(tmp_path / "net.keras")
-    with pytest.raises(XlaSweepsError) as caught:
-        build(own(str(tmp_path / "net.keras")))
-    assert f"path={tmp_path}/net.keras: Keras {keras.__version__} cannot load it" in str(
-        caught.value
-    )
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "path", ["own_models:build", "own_models.py:build", str(SUPPORT / "own_models.py:build")]
-)
-def test_a_function_builds_at_the_resolution_asked_for(path: str) -> None:
-    assert build(own(path)).inputs[0].shape == (96, 96, 3)
-    built = build(own(path, resolution=40))
-    assert built.inputs[0].shape == (40, 40, 3)
-    assert outputs(built)[0].shape == (2, 10)
-
-
-def test_a_functions_model_has_a_float64_twin() -> None:
-    spec = own("own_models:build", resolution=32)
-    built = build(spec)
-    batch = draw(built.inputs, 2, np.random.default_rng(0))
-    (reference,) = Bench.float64_outputs(spec, built, batch)
-    assert reference.dtype == np.float64
-    assert 0 < np.abs(np.asarray(built.call(batch)) - reference).max() < 1e-3
-
-
-def test_several_inputs_are_read_from_the_model_and_reach_it_by_name() -> None:
-    built = build(own("own_models:two_inputs"))
-    assert {tensor.name: (tensor.shape, tensor.dtype) for tensor in built.inputs} == {
-        "tokens": ((16,), "int32"),
-        "image": ((32, 32, 3), "float32"),
-    }
-    assert [output.shape for output in outputs(built)] == [(2, 4), (2, 8)]
-    count = models.macs(built)
-    assert count.total == 30 * 30 * 8 * 27 + 16 * 4
-    assert not count.at_least
-
-
-def test_inputs_that_are_given_by_name_reach_the_model_by_name_in_whatever_order() -> None:
-    given = [
-        {"shape": [32, 32, 3], "name": "image"},
-        {"shape": [16], "dtype": "int32", "low": 1, "high": 2, "name": "tokens"},
-    ]
-    built = build(own("own_models:two_inputs", input_spec=given))
-    assert [tensor.name for tensor in built.inputs] == ["image", "tokens"]
-    assert [output.shape for output in outputs(built)] == [(2, 4), (2, 8)]
-
-
-def test_a_model_of_any_size_requires_a_resolution() -> None:
-    with pytest.raises(XlaSweepsError, match="has free sizes; give resolution=224"):
-        build(own("own_models:of_any_size"))
-    assert build(own("own_models:of_any_size", resolution=20)).inputs[0].shape == (20, 20, 3)
-
-
-def test_a_subclassed_model_makes_its_variables_before_it_is_traced() -> None:
-    with pytest.raises(XlaSweepsError, match="unknown inputs; give resolution=224"):
-        build(own("own_models:Subclassed"))
-    assert build(own("own_models:Subclassed", resolution=16)).params == 3 * 3 * 3 * 4 + 4
-
-
-def test_any_callable_is_called_with_its_inputs_by_name_or_in_order() -> None:
-    for names in (("image", "scale"), ("", "")):
-        given = [{"shape": [8, 8, 3], "name": names[0]}, {"shape": [], "name": names[1]}]
-        built = build(own("own_models:Scaled", input_spec=given))
-        assert outputs(built)[0].shape == (2, 8, 8, 8)
-        assert built.params == 5 * 5 * 3 * 8
-        assert not built.loaded.eager_is_graph
-
-
-def test_a_tf_function_is_a_graph_even_when_it_is_called_eagerly() -> None:
-    assert build(own("own_models:restored", resolution=8)).loaded.eager_is_graph
-
-
-@pytest.mark.parametrize(
-    ("path", "reason"),
-    [
-        ("own_models:nothing", "unknown function of own_models.py 'nothing'. Did you mean"),
-        ("own_models:NUMBER", "returned a int, which cannot be called on a batch"),
-        ("own_models:breaks", "own_models:breaks failed: RuntimeError: the weights are elsewhere"),
-        ("broken.py:build", "broken.py, line 1: not valid Python: "),
-    ],
-)
-def test_a_function_that_returns_no_model_is_refused_in_one_line(
-    path: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "broken.py").write_text("def build(:\n")
-    monkeypatch.chdir(tmp_path if path.startswith("broken") else SUPPORT)
-    with pytest.raises(XlaSweepsError) as caught:
-        build(own(path))
-    assert reason in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_inputs_are_drawn_within_their_bounds_and_types() -> None:
-    specs = (
-        InputSpec(shape=(50,), dtype="int32", high=7),
-        InputSpec(shape=(50,), dtype="bool", high=2),
-    )
-    numbers, truths = draw(specs, 4, np.random.default_rng(0))
-    assert numbers.dtype == tf.int32
-    assert set(np.unique(numbers)) == set(range(7))
-    assert truths.dtype == tf.bool
-    assert set(np.unique(truths)) == {False, True}
-
-
-def test_the_adapter_prefers_a_trace_that_does_not_train(tmp_path: Path) -> None:
-    class Trained(tf.Module):
-        @tf.function
-        def __call__(self, x: Any, training: bool = False) -> Any:
-            return x * 0 + (1.0 if training else 2.0)
-
-    module = Trained()
-    for training in (True, False):
-        module(tf.ones((1, 4)), training=training)
-    tf.saved_model.save(module, str(tmp_path / "m"))
-    saved = tf.saved_model.load(str(tmp_path / "m"))
-    adapted = saved_model.adapt(saved, where="m", inputs=(), resolution=None)
-    assert np.allclose(adapted.forward(tf.ones((1, 4))), 2.0)
-
-
-def test_a_layer_that_was_called_with_training_stays_as_it_was_written() -> None:
-    built = build(own("own_models:dropping"))
-    images = draw(built.inputs, 2, np.random.default_rng(0))
-    first, second = (np.asarray(built.call(images)) for _ in range(2))
-    assert not np.array_equal(first, second)
-    concrete = tf.function(built.call).get_concrete_function(images)
-    assert random_places(traced_ops(concrete, {}))
-    plain = build(own("own_models:build", resolution=32))
-    assert not trains_always(plain.loaded.keras_model)
-
-
-FORMS = (
-    "augmented",
-    "augmented_by_a_sequential",
-    "augmented_in_sequentials",
-    "augmented_by_a_pipeline",
-)
-
-
-@pytest.mark.parametrize(
-    ("form", "in_file"),
-    [
-        (form, in_file)
-        if (form, in_file) == (FORMS[2], False)
-        else pytest.param(form, in_file, marks=pytest.mark.exhaustive)
-        for form in FORMS
-        for in_file in (False, True)
-    ],
-)
-def test_layers_that_augment_do_nothing_in_inference(
-    form: str, in_file: bool, tmp_path: Path
-) -> None:
-    import own_models
-
-    path = f"own_models:{form}"
-    if in_file:
-        path = str(tmp_path / "net.keras")
-        getattr(own_models, form)().save(path)
-    built = build(own(path))
-    images = draw(built.inputs, 2, np.random.default_rng(0))
-    eager, again, compiled = (
-        np.asarray(call(images))
-        for call in (built.call, built.call, tf.function(built.call, jit_compile=True))
-    )
-    assert np.array_equal(eager, again)
-    assert np.allclose(eager, built.loaded.keras_model.predict(images, verbose=0), atol=1e-5)
-    assert np.allclose(eager, compiled, atol=1e-5)
-    concrete = tf.function(built.call).get_concrete_function(images)
-    assert not random_places(traced_ops(concrete, {}))
-
-
-LAYERS = """
-import keras
-
-
-class Gate(keras.layers.Layer):
-    def call(self, x):
-        return x * keras.ops.sigmoid(x)
-
-
-def make(path):
-    image = keras.Input((8, 8, 3))
-    keras.Model(image, Gate()(image)).save(path)
-"""
-
-
-def test_a_keras_file_with_custom_layers_needs_the_module_that_has_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    layers, path = tmp_path / "my_layers.py", str(tmp_path / "gated.keras")
-    layers.write_text(LAYERS)
-    with monkeypatch.context() as elsewhere:
-        elsewhere.syspath_prepend(str(tmp_path))
-        import_module("my_layers").make(path)
-    del sys.modules["my_layers"]
-    with pytest.raises(XlaSweepsError) as caught:
-        build(own(path))
-    assert str(caught.value) == (
-        f"path={path}: unknown layer 'Gate' of the module my_layers; give the module or file that "
-        "has it: add import=my_layers.py"
-    )
-    spec = own(path, **{"import": str(layers)})
-    assert outputs(build(spec))[0].shape == (2, 8, 8, 3)
-
-
-def test_an_error_of_free_sizes_holds_the_whole_input_spec_ready_to_paste() -> None:
-    tokens = keras.Input((None,), dtype="int32", name="tokens")
-    features = keras.Input((7,), name="features")
-    with pytest.raises(XlaSweepsError) as caught:
-        from_specs({"tokens": tokens, "features": features}, resolution=None, where="m")
-    assert str(caught.value).endswith(
-        "the input tokens (free) has free sizes; give every input, with your sizes: "
-        "'input_spec=[{name:tokens,shape:[128],dtype:int32},"
-        "{name:features,shape:[7],dtype:float32}]'"
-    )
-
-
-def test_xla_inside_a_saved_model_is_detected(tmp_path: Path) -> None:
-    class Jitted(tf.Module):
-        @tf.function(input_signature=[tf.TensorSpec((None, 4))], jit_compile=True)
-        def __call__(self, x: Any) -> Any:
-            return x + 1
-
-    tf.saved_model.save(Jitted(), str(tmp_path / "m"))
-    built = build(own(str(tmp_path / "m")))
-    traced = tf.function(built.call).get_concrete_function(tf.TensorSpec((2, 4)))
-    assert compiled_inside(traced)

@@ -1,0 +1,32 @@
+"""Models as TensorFlow's sources build them, and their outputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from xla_sweeps.backends.keras import building
+from xla_sweeps.backends.keras.sources.inputs import draw
+from xla_sweeps.backends.tensorflow import models
+from xla_sweeps.config import local_model
+from xla_sweeps.schema.trial import ModelSpec, Precision
+
+
+def own(path: str, **given: Any) -> ModelSpec:
+    asked = {"model": {"name": "local"}, "path": path, "trust_code": True, "input_spec": None}
+    return local_model.user_model_spec({**asked, **given})
+
+
+def build(spec: ModelSpec, **changes: Any) -> building.BuiltModel:
+    return models.build(spec, **{"precision": Precision.FLOAT32, "seed": 0, **changes})
+
+
+def outputs(built: building.BuiltModel, count: int = 2) -> list[np.ndarray]:
+    return [
+        np.asarray(output)
+        for output in tf.nest.flatten(
+            built.call(draw(built.inputs, count, np.random.default_rng(0)))
+        )
+    ]
