@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from xla_sweeps.backends.keras.entry import Entry
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
 from xla_sweeps.schema.backend import backends_of
@@ -76,9 +77,9 @@ def measure(file: Path, words: list[str]) -> None:
     trial = settings.trial
     (backend,) = backends_of(trial)
     os.environ.update(worker_environment(trial, settings.device, backend))
-    load = pkgutil.resolve_name(f"xla_sweeps.backends.{backend.name}.worker:load")
+    entry: Entry = pkgutil.resolve_name(f"xla_sweeps.backends.{backend.name}.worker:ENTRY")
     lines = [[*Question.__dataclass_fields__, "calls", "repetition", "call_s"]]
-    for label, calls, repetition, call_s in _streams(load(), trial):
+    for label, calls, repetition, call_s in _streams(entry.load(), trial):
         values = map(_shown, asdict(question(trial, label)).values())
         lines.append([*values, str(calls), str(repetition), f"{call_s:.9f}"])
     text = io.StringIO()

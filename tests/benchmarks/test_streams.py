@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import csv
+import subprocess
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from factories import make_record
+from paths import ROOT
 
 from benchmarks import streams
 from xla_sweeps.store.store import Store
@@ -56,3 +59,15 @@ def test_the_median_stream_is_set_beside_the_trials_figure_of_the_same_question(
     assert cells[:4] == ["resnet50", str(record.trial.batch_size), "xla", "40"]
     assert float(cells[4]) == 50
     assert float(cells[6]) == pytest.approx(2, rel=0.05)
+
+
+def test_streams_of_a_real_model_are_timed_by_the_command(tmp_path: Path) -> None:
+    program = (sys.executable, "-P", "-m", "benchmarks.streams")
+    words = ("model=mnist_mlp", "batch_size=4", "modes=[graph,xla]", "device=cpu")
+    file = tmp_path / "s.csv"
+    subprocess.run([*program, "--out", str(file), *words], cwd=ROOT, check=True)
+    with file.open(newline="") as handle:
+        lines = list(csv.DictReader(handle))
+    timed = {(line["mode"], int(line["calls"])) for line in lines}
+    assert timed == {(mode, calls) for mode in ("graph", "xla") for calls in streams.CALLS}
+    assert all(float(line["call_s"]) > 0 for line in lines)

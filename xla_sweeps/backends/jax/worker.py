@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from xla_sweeps.backends.jax.declaration import BACKEND
-from xla_sweeps.backends.keras.entry import answers_of
+from xla_sweeps.backends.keras.entry import Entry
 from xla_sweeps.worker import server
 
-ANSWERS = answers_of(BACKEND, framework="backend:Jax", explain="explain:explain")
+ENTRY = Entry(backend=BACKEND, framework="backend:Jax", explain="explain:explain")
 
 if __name__ == "__main__":
-    server.main(ANSWERS)
+    server.main(ENTRY)

@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pkgutil import resolve_name
+from typing import Any
 
 from xla_sweeps.schema.backend import Backend
+from xla_sweeps.trial import protocol
+from xla_sweeps.worker.backend import Framework
 from xla_sweeps.worker.replicate import Replicate
-from xla_sweeps.worker.server import MakeAnswer
+from xla_sweeps.worker.server import Channel
 
 
-def answers_of(backend: Backend, *, framework: str, explain: str) -> MakeAnswer:
-    """Makes what answers requests; nothing of the engine is loaded before one asks for it.
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """An engine's entry point: called with a channel, it makes what answers requests.
 
-    Args:
-        backend: its declaration.
+    Nothing of the engine is loaded before a request asks for it.
+
+    Attributes:
+        backend: the engine's declaration.
         framework: class that satisfies `worker.backend.Framework`, as `module:Name` in its package.
         explain: function that explains a model, likewise.
     """
-    package = f"xla_sweeps.backends.{backend.name}"
-    return lambda channel: (
-        Replicate(
-            lambda: resolve_name(f"{package}.{framework}")(),
-            channel.send,
-            title=backend.title,
-            load_explain=partial(resolve_name, f"{package}.{explain}"),
-        ).answer
-    )
+
+    backend: Backend
+    framework: str
+    explain: str
+
+    def __call__(self, channel: Channel) -> Callable[[protocol.Request], protocol.Reply]:
+        """Make what answers the requests of a channel, in order."""
+        explain = partial(self._resolve, self.explain)
+        title = self.backend.title
+        return Replicate(self.load, channel.send, title=title, load_explain=explain).answer
+
+    def load(self) -> Framework:
+        """The engine, loaded."""
+        framework: Framework = self._resolve(self.framework)()
+        return framework
+
+    def _resolve(self, name: str) -> Any:
+        return resolve_name(f"xla_sweeps.backends.{self.backend.name}.{name}")

@@ -6,12 +6,12 @@ import os
 import sys
 import tempfile
 
-from xla_sweeps.backends.keras.entry import answers_of
+from xla_sweeps.backends.keras.entry import Entry
 from xla_sweeps.backends.torch.declaration import BACKEND
 from xla_sweeps.system.process import die_with_parent
 from xla_sweeps.worker import server
 
-ANSWERS = answers_of(BACKEND, framework="backend:Torch", explain="explain:explain")
+ENTRY = Entry(backend=BACKEND, framework="backend:Torch", explain="explain:explain")
 
 
 def main() -> None:
@@ -20,7 +20,7 @@ def main() -> None:
     die_with_parent(parent)
     with tempfile.TemporaryDirectory(prefix="xla-sweeps-inductor-") as folder:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
-        code = server.serve(descriptor, ANSWERS)
+        code = server.serve(descriptor, ENTRY)
     server.end(code)
 
 
