@@ -16,16 +16,16 @@ import pytest
 from paths import DATA
 
 from xla_sweeps.backends.keras.explain.events import Event, Work
-from xla_sweeps.backends.keras.explain.kernels import kind_of, on_tensor_cores
+from xla_sweeps.backends.keras.explain.kernels import KERNEL, kind_of, on_tensor_cores
 from xla_sweeps.backends.keras.explain.program import work_by_name
-from xla_sweeps.backends.keras.explain.trace import fastest_call, mode_time
+from xla_sweeps.backends.keras.explain.trace import Call, fastest_call, mode_time
 from xla_sweeps.backends.keras.hlo import Module
 from xla_sweeps.backends.keras.xplane import Space
 from xla_sweeps.backends.torch.trace import LAYER, read_trace
 from xla_sweeps.report.terminal.explained_lines import WIDTH
 from xla_sweeps.report.terminal.explanation import explanation_text
 from xla_sweeps.schema.explanation import Explanation, Kind, ModeTime, Time
-from xla_sweeps.schema.modes import Mode
+from xla_sweeps.schema.modes import Mode, mode_of
 
 
 def content(name: str) -> bytes:
@@ -164,3 +164,30 @@ def test_a_kernels_name_tells_its_work_and_its_cores(
 ) -> None:
     assert kind_of(name) is kind
     assert on_tensor_cores(name, kind) is tensor_cores
+
+
+def test_what_turns_the_layout_around_a_convolution_is_no_time_of_the_convolution() -> None:
+    """VGG16 on an H200: XLA turns each convolution's layout, graph mode never does."""
+    names = {
+        "sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nchwkcrs_nchw_ffma_cudnn": 5e-3,
+        "void pointwise_mult_and_sum_complex<float2, 8, 4>(float2*, int)": 3e-3,
+        "void fft2d_r2c_64x64<float>(float2*, float const*, int)": 1e-3,
+        "void flip_filter<float, float>(float*, float const*, int)": 0.5e-3,
+        "void cudnn::engines_precompiled::nhwcToNchwKernel<float>(float const*)": 2e-3,
+    }
+    operations, start_s = [], 0.0
+    for name, length_s in names.items():
+        facts = {KERNEL: name}
+        operations.append(Event("conv", start_s, start_s + length_s, facts, on_gpu=True))
+        start_s += length_s
+    work = {"conv": Work(Kind.CONVOLUTION, {"block1_conv2 (Conv2D)": 1.0})}
+    whole = Event("xla_sweeps:xla", 0.0, start_s)
+    time = mode_time(
+        Call(mode=mode_of("xla"), traced=1, whole=whole, operations=operations, work=work)
+    )
+    assert time.by_kind == pytest.approx({Kind.CONVOLUTION: 9e-3, Kind.COPY: 2.5e-3})
+    assert time.products_s(False) == pytest.approx(9e-3), "all of it in the plain cores"
+    both = Time(modes=(replace(time, mode="graph", kernels=()), time), lost=())
+    text = explanation_text(Explanation(model="net", device="GPU", time=both))
+    assert "1 kernel of XLA turns the layout around convolutions: 2.00 of 11.50 ms" in text
+    assert "of graph turn" not in text

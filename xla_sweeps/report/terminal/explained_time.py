@@ -17,6 +17,8 @@ TRACE_SLOWS = 1.5
 KERNELS = 10
 NAME = 36
 
+_LAYOUT = re.compile(r"nhwc_?to_?nchw|nchw_?to_?nhwc", re.IGNORECASE)
+
 _IN_WORDS = {True: "yes", False: "", None: "?"}
 
 
@@ -81,6 +83,7 @@ def _kernels(time: Time) -> Iterator[str]:
     yield from finding(f"kernels of a call: {', '.join(counts)}")
     for mode in time.modes:
         yield from finding(_tensor_cores(mode, plain=time.plain))
+        yield from _layouts(mode)
         yield from finding(f"kernels of {_name_of(mode)} that take most time:")
         rows = [
             (
@@ -92,6 +95,17 @@ def _kernels(time: Time) -> Iterator[str]:
             for kernel in mode.kernels[:KERNELS]
         ]
         yield from table(("ms", "times", "tensor", "kernel"), rows)
+
+
+def _layouts(mode: ModeTime) -> Iterator[str]:
+    """Time of kernels that only turn NHWC into NCHW or back, for a library's convolutions."""
+    turning = [kernel for kernel in mode.kernels if _LAYOUT.search(kernel.name)]
+    if turning:
+        count = sum(kernel.times for kernel in turning)
+        turn = f"{count_noun(count, 'kernel')} of {_name_of(mode)} turn{'s' * (count == 1)}"
+        spent = decimals(1e3 * sum(kernel.seconds for kernel in turning))
+        whole = decimals(1e3 * mode.call_s)
+        yield from finding(f"{turn} the layout around convolutions: {spent} of {whole} ms")
 
 
 def _tensor_cores(mode: ModeTime, *, plain: bool) -> str:

@@ -12,7 +12,7 @@ from xla_sweeps.schema.explanation import PRODUCTS, Kernel, Kind
 KERNEL = "kernel"
 """Fact of an operation's event: the name of the kernel itself."""
 
-_PLAIN = re.compile(r"simt|ffma|sgemm|dgemm|f32f32_f32f32_f32|engine_float")
+_PLAIN = re.compile(r"simt|ffma|sgemm|dgemm|f32f32_f32f32_f32|engine_float|fft2d|mult_and_sum")
 """Names of libraries' kernels that compute in the plain cores."""
 
 _TENSOR = re.compile(
@@ -24,12 +24,12 @@ _KINDS = (
     (re.compile("^triton_poi"), Kind.ELEMENTWISE),
     (re.compile("^triton_(?:red|per)"), Kind.REDUCTION),
     (re.compile("depthwise", re.I), Kind.DEPTHWISE),
-    (re.compile("conv(?!ert)|fprop|dgrad|wgrad|winograd", re.I), Kind.CONVOLUTION),
+    (re.compile("conv(?!ert)|fprop|[dw]grad|winograd|fft2d|mult_and_sum", re.I), Kind.CONVOLUTION),
     (re.compile("gemm|gemv|matmul|addmm|bmm|linear|dot|nvjet|cutlass", re.I), Kind.PRODUCT),
     (re.compile("reduc|softmax|pool|sort|topk|mean|sum(?!_op)|amax|amin", re.I), Kind.REDUCTION),
     (
         re.compile(
-            "transpose|concat|copy|memset|memcpy|padding|gather|converttensor|shuffle|slice|fill"
+            "transpose|concat|copy|memset|memcpy|padding|gather|converttensor|shuffle|slice|fill|flip"
             "|nchwtonhwc|nhwctonchw",
             re.I,
         ),
@@ -43,6 +43,15 @@ def kind_of(name: str) -> Kind:
     """Main work of a kernel, by its name without its arguments."""
     name = name.partition(">(")[0]
     return next((kind for pattern, kind in _KINDS if pattern.search(name)), Kind.ELEMENTWISE)
+
+
+def kind_within(kernel: str, kind: Kind) -> Kind:
+    """Main work of a kernel that is part of an operation of a kind.
+
+    Around a convolution or product a library runs others, which copy or add up.
+    """
+    own = kind_of(kernel)
+    return own if kind in PRODUCTS and own in (Kind.COPY, Kind.REDUCTION) else kind
 
 
 def on_tensor_cores(name: str, kind: Kind) -> bool | None:
@@ -62,9 +71,7 @@ def kernels_of(events: Sequence[Event], work: Mapping[str, Work]) -> tuple[Kerne
     kernels = []
     for name, ran in by_name.items():
         parts = [work[event.name] for event in ran]
-        kind, own = parts[0].kind, kind_of(name)
-        if kind in PRODUCTS and own in (Kind.COPY, Kind.REDUCTION):
-            kind = own  # of several kernels of an operation
+        kind = kind_within(name, parts[0].kind)
         layers = dict.fromkeys(layer for part in parts for layer in part.layers if layer)
         kernels.append(
             Kernel(

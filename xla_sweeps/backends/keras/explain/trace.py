@@ -9,7 +9,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from xla_sweeps.backends.keras.explain.events import Event, Work
-from xla_sweeps.backends.keras.explain.kernels import KERNEL, kernels_of, kind_of
+from xla_sweeps.backends.keras.explain.kernels import (
+    KERNEL,
+    kernels_of,
+    kind_of,
+    kind_within,
+)
 from xla_sweeps.schema.explanation import Kind, LayerTime, ModeTime, Time
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.worker.timing import Executable
@@ -139,21 +144,25 @@ def share_time(events: Sequence[Event]) -> Counter[str]:
 
 def mode_time(call: Call) -> ModeTime:
     """Break down the time of one call."""
-    seconds = share_time(call.operations)
-    by_kind: defaultdict[Kind, float] = defaultdict(float)
-    for name, spent_s in seconds.items():
-        by_kind[call.work.get(name, UNKNOWN).kind] += spent_s
+    by_kind = share_time(
+        [replace(event, name=_kind_of(event, call.work)) for event in call.operations]
+    )
     first_s = min((event.start_s for event in call.operations), default=call.whole.end_s)
     last_s = max((event.end_s for event in call.operations), default=call.whole.end_s)
     return ModeTime(
         mode=str(call.mode),
         call_s=call.whole.length_s,
         by_kind={kind: by_kind[kind] for kind in Kind if kind in by_kind},
-        gaps_s=max(0.0, last_s - first_s - sum(seconds.values())),
+        gaps_s=max(0.0, last_s - first_s - by_kind.total()),
         host_s=max(0.0, call.whole.length_s - (last_s - first_s)),
         calls=call.traced,
         kernels=kernels_of([event for event in call.operations if event.on_gpu], call.work),
     )
+
+
+def _kind_of(event: Event, work: Mapping[str, Work]) -> Kind:
+    kind = work.get(event.name, UNKNOWN).kind
+    return kind_within(event.facts[KERNEL], kind) if event.on_gpu else kind
 
 
 def losses_of(graph: Call, compiled: Call) -> tuple[LayerTime, ...]:
