@@ -6,6 +6,8 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -14,11 +16,15 @@ from factories import CONFIG, make_outcome, make_record
 
 from benchmarks import coverage
 from xla_sweeps.analysis import stats
+from xla_sweeps.config.compose import compose_config
+from xla_sweeps.config.settings import Settings
 from xla_sweeps.doctor import self_check
 from xla_sweeps.doctor.check_result import Checked, Verdict, judged_interval
 from xla_sweeps.schema.backend import default_backend
 from xla_sweeps.schema.record import GpuSpan, Record
 from xla_sweeps.system.devices import Device
+from xla_sweeps.trial import runner
+from xla_sweeps.trial.replicate import Screen
 
 CPU = Device(kind="cpu", index=0, name="cpu")
 GPU = Device(kind="gpu", index=0, name="NVIDIA H100", uuid="GPU-a")
@@ -186,3 +192,25 @@ def test_a_program_that_dies_is_a_bad_check_after_those_that_it_made() -> None:
     checks = list(self_check.check_process(CPU, backend))
     assert checks[0] == made
     assert (checks[1].verdict, checks[1].figure) == (Verdict.BAD, "no CUDA here")
+
+
+def test_each_process_has_a_number_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An H200's doctor measured one process, then two more, and said "1", "1", "2"."""
+
+    machine = Machine(busy_from=64)
+
+    def run_trial(settings: Settings, *, screen: Screen, **_: object) -> SimpleNamespace:
+        count = settings.trial.effort.replicates
+        for replicate in range(count):
+            screen.stage(replicate, "import", None)
+        return SimpleNamespace(exit_code=0, records=machine.measure(["batch_size=64"], count))
+
+    def composed(words: Sequence[str]) -> dict[str, Any]:
+        return compose_config([word for word in words if word != "device=gpu:0"])
+
+    monkeypatch.setattr(self_check, "compose_config", composed)
+    monkeypatch.setattr(runner, "run_trial", run_trial)
+    monkeypatch.setattr(self_check, "check_process", lambda *_: iter(()))
+    said = list[str]()
+    assert len(list(self_check.check(GPU, default_backend(), said.append))) == 2
+    assert said[1:] == [f"A/A process {number}: import" for number in (1, 2, 3)]

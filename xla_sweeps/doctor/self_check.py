@@ -66,17 +66,21 @@ Measure = Callable[[Sequence[str], int], Sequence[Record]]
 
 
 class _Unwatched:
-    """A screen on which nobody follows; satisfies `Screen`. Stages and warnings go to `warn`."""
+    """A screen on which nobody follows; satisfies `Screen`. Stages and warnings go to `warn`.
 
-    def __init__(self, say: Say) -> None:
-        self.warn = say
+    Processes are numbered from `after` + 1.
+    """
+
+    def __init__(self, say: Say, after: int) -> None:
+        self.warn, self._after = say, after
 
     def trial_started(self, title: str, *, replicates: int, log: Path) -> None:
         """Show nothing of a trial as a whole."""
 
     def stage(self, replicate: int, stage: str, mode: str | None, detail: str = "") -> None:
         """A stage begins."""
-        self.warn(" ".join(filter(None, (f"A/A process {replicate + 1}:", stage, mode, detail))))
+        process = f"A/A process {self._after + replicate + 1}:"
+        self.warn(" ".join(filter(None, (process, stage, mode, detail))))
 
     def round_done(self, replicate: int, progress: Progress) -> None:
         """Show nothing of rounds."""
@@ -91,12 +95,16 @@ def check(device: Device, backend: Backend, say: Say) -> Iterator[Checked]:
     say("speed, memory, outputs")
     yield from check_process(device, backend)
     with tempfile.TemporaryDirectory(prefix="xla-sweeps-doctor-") as folder:
+        processes = 0
 
         def measure(words: Sequence[str], replicates: int) -> Sequence[Record]:
             place = (f"device={device.label}", f"results_dir={folder}")
             count = f"effort.replicates={replicates}"
             settings = settings_of(compose_config((*words, *AA_WORDS, count, *place)))
-            done = runner.run_trial(settings, screen=_Unwatched(say), tracker=tracker_named("none"))
+            nonlocal processes
+            screen = _Unwatched(say, after=processes)
+            processes += replicates
+            done = runner.run_trial(settings, screen=screen, tracker=tracker_named("none"))
             if done.exit_code >= 128:
                 raise KeyboardInterrupt
             return done.records
