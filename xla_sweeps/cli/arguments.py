@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,11 +32,29 @@ def command_parser(name: str, details: str = "") -> argparse.ArgumentParser:
     return Parser(prog=f"xla-sweeps {name}", description=description)
 
 
+def folder_type(parser: argparse.ArgumentParser) -> Callable[[str], Path]:
+    """Type of an argument that is a folder; a word of the form KEY=VALUE is refused with advice."""
+
+    def folder(word: str) -> Path:
+        key, _, value = word.partition("=")
+        if not value or Path(word).exists():
+            return folder_of(word)
+        options = [form for action in parser._actions for form in action.option_strings]
+        advice = "options begin with --"
+        if f"--{key}" in options:
+            advice = f"write --{key} {value}"
+        elif key in ("results_dir", "dir"):
+            advice = f"write {value}"
+        raise ConfigError(f"{parser.prog.partition(' ')[2]}: '{word}' is no folder; {advice}")
+
+    return folder
+
+
 def add_results_dir(parser: argparse.ArgumentParser, name: str = "dir") -> None:
     """Add the results folder, as a word or as an option."""
     place: dict[str, Any] = {"metavar": "DIR"} if name.startswith("-") else {"nargs": "?"}
     text = f"results folder (default: {RESULTS})"
-    parser.add_argument(name, type=folder_of, default=RESULTS, help=text, **place)
+    parser.add_argument(name, type=folder_type(parser), default=RESULTS, help=text, **place)
 
 
 def add_output(parser: argparse.ArgumentParser, *forms: str) -> None:
@@ -51,7 +69,7 @@ def add_output(parser: argparse.ArgumentParser, *forms: str) -> None:
 def add_config_dir(parser: argparse.ArgumentParser) -> None:
     """Add the user's own configuration."""
     own = "a folder of your own models and efforts"
-    parser.add_argument("--config-dir", metavar="DIR", type=folder_of, help=own)
+    parser.add_argument("--config-dir", metavar="DIR", type=folder_type(parser), help=own)
 
 
 def add_project(parser: argparse.ArgumentParser) -> None:

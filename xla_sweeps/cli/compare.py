@@ -10,8 +10,13 @@ from pathlib import Path
 from xla_sweeps.analysis import changes
 from xla_sweeps.analysis.changes import Difference
 from xla_sweeps.analysis.matching import Side
-from xla_sweeps.cli.arguments import add_fail_on, add_output, command_parser, conditions_of
-from xla_sweeps.config.values import folder_of
+from xla_sweeps.cli.arguments import (
+    add_fail_on,
+    add_output,
+    command_parser,
+    conditions_of,
+    folder_type,
+)
 from xla_sweeps.errors import LEFT_CODE, StoreError
 from xla_sweeps.report import export
 from xla_sweeps.report.terminal.changes import show_difference, show_failures
@@ -31,8 +36,8 @@ def compare_command(arguments: Sequence[str]) -> int:
         "Gives a verdict for each trial and quantity, with a false discovery rate of 5 %. Exit "
         "code 1 if a condition of --fail-on is met, 3 if nothing could be judged by one, for CI.",
     )
-    parser.add_argument("a", metavar="A", type=folder_of, help="baseline results")
-    parser.add_argument("b", metavar="B", type=folder_of, help="candidate results")
+    parser.add_argument("a", metavar="A", type=folder_type(parser), help="baseline results")
+    parser.add_argument("b", metavar="B", type=folder_type(parser), help="candidate results")
     add_fail_on(parser, changes.FAIL_ON, ", with 3 if nothing could be judged")
     text = "judge contaminated results like others (default: they are ambiguous)"
     parser.add_argument("--accept-contaminated", action="store_true", help=text)

@@ -19,9 +19,10 @@ from xla_sweeps.cli.arguments import (
     add_published,
     add_results_dir,
     command_parser,
+    folder_type,
     read_trials,
 )
-from xla_sweeps.config.values import folder_of, path_of
+from xla_sweeps.config.values import path_of
 from xla_sweeps.errors import ConfigError, StoreError, how_to_install
 from xla_sweeps.report import export
 from xla_sweeps.report.dashboard import build
@@ -37,7 +38,11 @@ def dashboard_command(arguments: Sequence[str]) -> int:
     """Write the local page, and print where it is."""
     parser = command_parser("dashboard")
     parser.add_argument(
-        "dirs", nargs="*", metavar="DIR", type=folder_of, help="results folders (default: results)"
+        "dirs",
+        nargs="*",
+        metavar="DIR",
+        type=folder_type(parser),
+        help="results folders (default: results)",
     )
     text = "file to write (default: dashboard.html in the first folder)"
     parser.add_argument("-o", "--output", type=path_of, help=text)
@@ -135,7 +140,7 @@ def _report_options(arguments: Sequence[str]) -> argparse.Namespace:
     add_output(parser)
     add_published(parser)
     text = "add a section on what changed since these baseline results, as `compare` says it"
-    parser.add_argument("--against", metavar="DIR", type=folder_of, help=text)
+    parser.add_argument("--against", metavar="DIR", type=folder_type(parser), help=text)
     text = "link the Parquet file's artifact to this W&B registry of your organization"
     parser.add_argument("--registry", metavar="NAME", type=publish.registry_of, help=text)
     options = parser.parse_args(arguments)
