@@ -1,8 +1,8 @@
 """Figures computed from the kept records: those of before each change, byte for byte.
 
-The files were written by `results DIR --all --format csv --with-published` at commit a7678f81; of
-the column `process`, which was removed since, they are without. What changes a figure on purpose
-writes them anew, and says so.
+The files were written by `results DIR --all --format csv --with-published` at commit a7678f81, that
+of an H200 at fcc8d653; the first ones are without the column `process`, which was removed since.
+What changes a figure on purpose writes them anew, and says so.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ARCHIVES = ROOT / "benchmarks" / "results"
 ROWS = ROOT / "tests" / "data" / "kept_rows"
 
 
-@pytest.mark.parametrize("name", ["backends", "findings", "h100", "h100_first"])
+@pytest.mark.parametrize("name", ["backends", "findings", "h100", "h100_first", "h200"])
 def test_rows_of_the_kept_records_are_the_same(name: str, tmp_path: Path) -> None:
     with tarfile.open(ARCHIVES / f"{name}.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
