@@ -18,7 +18,6 @@ from xla_sweeps.backends.keras.explain import traps
 from xla_sweeps.backends.keras.explain.events import Event, Work
 from xla_sweeps.backends.keras.explain.explainer import explain_by, resize_batch
 from xla_sweeps.backends.keras.explain.layers import title
-from xla_sweeps.backends.keras.explain.lines import line_of
 from xla_sweeps.backends.keras.explain.program import work_by_name
 from xla_sweeps.backends.keras.explain.trace import call_each
 from xla_sweeps.backends.keras.explain.traps import (
@@ -37,6 +36,7 @@ from xla_sweeps.schema.explanation import Compilation, Place, State, TrapName
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.worker.backend import Tell
+from xla_sweeps.worker.lines import line_of
 
 EVENTS = ("jaxpr_trace", "jaxpr_to_mlir_module", "backend_compile")
 """JAX's events of tracing, lowering and compiling, in the order of a program's stages."""

@@ -22,7 +22,6 @@ from xla_sweeps.backends.keras.explain.events import Event
 from xla_sweeps.backends.keras.explain.events import Work as OperationWork
 from xla_sweeps.backends.keras.explain.explainer import Explainer, explain_by, resize_batch
 from xla_sweeps.backends.keras.explain.layers import calls_within
-from xla_sweeps.backends.keras.explain.lines import innermost_line, line_of
 from xla_sweeps.backends.keras.explain.trace import call_each
 from xla_sweeps.backends.torch.backend import Torch
 from xla_sweeps.backends.torch.bench import TorchBench
@@ -35,6 +34,7 @@ from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.trial.failures import error_line
 from xla_sweeps.worker.backend import Tell
+from xla_sweeps.worker.lines import innermost_line, line_of
 
 LACKS = {
     **dict.fromkeys(

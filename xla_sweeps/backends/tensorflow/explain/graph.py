@@ -11,9 +11,9 @@ from typing import Any
 import tensorflow as tf
 
 from xla_sweeps.backends.keras.explain.layers import calls_within
-from xla_sweeps.backends.keras.explain.lines import innermost_line
 from xla_sweeps.backends.tensorflow.operations import CALLS, source
 from xla_sweeps.schema.explanation import Place
+from xla_sweeps.worker.lines import innermost_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ _PACKAGES = tuple(f"{Path(sysconfig.get_path(name)).resolve()}/" for name in ("p
 _NOT_USERS = (
     *_PACKAGES,
     f"{Path(sysconfig.get_path('stdlib')).resolve()}/",
-    f"{Path(__file__).resolve().parents[2]}/",
+    f"{Path(__file__).resolve().parents[1]}/",
 )
 
 _FRAMEWORKS = tuple(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sysconfig
 from pathlib import Path
 
-from xla_sweeps.backends.keras.explain.lines import innermost_line
+from xla_sweeps.worker.lines import innermost_line
 
 LIBRARIES = Path(sysconfig.get_path("purelib"))
 
