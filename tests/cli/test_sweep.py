@@ -22,6 +22,7 @@ import pytest
 from commands import command, forked, fresh_command, in_terminal, own_model
 from paths import ROOT, SUPPORT
 
+from xla_sweeps.errors import USAGE_CODE
 from xla_sweeps.schema.record import Record
 from xla_sweeps.store import planned, rows
 from xla_sweeps.store.store import Store
@@ -208,6 +209,18 @@ def test_rerun_adds_a_replicate_where_results_say_so(tmp_path: Path) -> None:
     assert len(records(tmp_path)) == 2
     wrong = sweep(tmp_path, "--rerun", "verdit=x")
     assert "unknown column in --rerun 'verdit'. Did you mean 'verdict'?" in wrong.stderr
+
+
+def test_a_dry_run_refuses_a_metric_that_no_trial_has(tmp_path: Path) -> None:
+    search = {"method": "bayes", "run_cap": 2, "metric": {"name": "Reward", "goal": "maximize"}}
+    definition(tmp_path, batch_size={"min": 1, "max": 64}, top=search)
+    plan = sweep(tmp_path, "--dry-run")
+    assert plan.returncode == USAGE_CODE
+    assert "no trial has the metric 'Reward'; available: " in plan.stderr
+    assert " speedup, " in plan.stderr
+    top = {**search, "metric": {"name": "throughput_xla", "goal": "maximize"}}
+    definition(tmp_path, batch_size={"min": 1, "max": 64}, top=top)
+    assert sweep(tmp_path, "--dry-run").returncode == 0
 
 
 @pytest.mark.exhaustive

@@ -58,6 +58,17 @@ WRONG: list[tuple[Any, str]] = [
         "unknown goal 'maximise'. Did you",
     ),
     ({**GRID, "metric": {"name": "a", "goal": ["minimize"]}}, "unknown goal '['minimize']'"),
+    (
+        {"method": "grid", "parameters": {"learning_rate": {"min": "3e-4", "max": 0.1}}},
+        "parameters.learning_rate.min: 3e-4 is a text in YAML 1.1; write 3.0e-4",
+    ),
+    (
+        {
+            "method": "grid",
+            "parameters": {"x": {"distribution": "uniform", "min": 0, "max": "-1E5"}},
+        },
+        "parameters.x.max: -1E5 is a text in YAML 1.1; write -1.0e+5",
+    ),
     ({"method": "grid"}, "parameters: expected at least one"),
     (
         {"method": "grid", "parametrs": {}},

@@ -131,17 +131,14 @@ def _list() -> int:
 def measure(request: Request, plan: Plan) -> int:
     """Measure what is missing of a plan, or show it; returns the exit code."""
     sweep, options, results_dir = request.sweep, request.options, request.store.results_dir
+    source = _search(request) if sweep.method == "bayes" else None
     if options.dry_run:
         _show_plan(request, plan)
         return 0
     warn(*filter(None, [without_leases()]))
     request.store.check_writable()
     folder_below(results_dir, "logs", "sweeps")
-    source = None
-    if sweep.method == "bayes":
-        seed, composer, store = options.seed, request.composer, request.store
-        source = Search(sweep, composer, store, seed=seed, measured=metrics_of)
-    else:  # a search does not know its trials beforehand
+    if source is None:  # a search does not know its trials beforehand
         keep(results_dir, sweep.name, (task.request_id for task in plan.tasks))
     ui = str(request.composer.base()["ui"])
     json_ui = JsonSweep() if ui == "json" else None
@@ -222,6 +219,18 @@ def _show_plan(request: Request, plan: Plan) -> None:
         folder = request.store.results_dir
         script = options.kind.preview(options.launching, jobs=jobs, results_dir=folder)
         print(script, end="", file=sys.stderr)
+
+
+def _search(request: Request) -> Search:
+    """The search of a sweep; refuses a metric that no trial will have."""
+    sweep, options = request.sweep, request.options
+    name = sweep.metric.name if sweep.metric else ""
+    if name not in SUMMARY_KEYS and not name.startswith("throughput_"):
+        available = ", ".join(sorted(SUMMARY_KEYS))
+        wrong = f"no trial has the metric '{name}'; available: {available}, throughput_MODE"
+        raise ConfigError(f"{options.file}: {wrong}")
+    measured, seed = metrics_of, options.seed
+    return Search(sweep, request.composer, request.store, seed=seed, measured=measured)
 
 
 def metrics_of(records: Sequence[Record]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,6 +57,8 @@ COUNTABLE = ("constant", "categorical", "int_uniform", "q_uniform")
 
 LARGEST = 10**15
 """The largest number of a distribution; a step `q` is at least its inverse."""
+
+_EXPONENT = re.compile(r"(?P<digits>[+-]?\d+)e(?P<sign>[+-]?)(?P<exponent>\d+)", re.I)
 
 GOALS = ("minimize", "maximize")
 
@@ -269,6 +272,8 @@ def _distribution_of(given: Mapping[str, Any], location: str) -> str:
     bounds = [given.get("min"), given.get("max")]
     if all(isinstance(bound, int | float) and not isinstance(bound, bool) for bound in bounds):
         return "int_uniform" if all(isinstance(bound, int) for bound in bounds) else "uniform"
+    for key in ("min", "max"):
+        _refuse_text(given.get(key), f"{location}.{key}")
     raise ConfigError(f"{location}: expected value, values, or numbers min <= max")
 
 
@@ -293,6 +298,7 @@ def _numeric(distribution: str, given: Mapping[str, Any], location: str) -> Para
     numbers: dict[str, Any] = {}
     for key, default in (("min", 0), ("max", 0), ("q", 1), ("mu", 0), ("sigma", 1)):
         value = given.get(key, default)
+        _refuse_text(value, f"{location}.{key}")
         if not _is_number(value) or abs(value) > LARGEST:
             wrong = f"{location}.{key}={_short(value)}"
             raise ConfigError(f"{wrong}: expected a number, at most {LARGEST:g}")
@@ -308,6 +314,13 @@ def _numeric(distribution: str, given: Mapping[str, Any], location: str) -> Para
         raise ConfigError(f"{location}: q must be at least {1 / LARGEST:g}, and sigma at least 0")
     low, high = numbers.pop("min"), numbers.pop("max")
     return Parameter(distribution=distribution, low=low, high=high, **numbers)
+
+
+def _refuse_text(value: Any, location: str) -> None:
+    """Refuse 3e-4, which YAML 1.1 reads as a text, and say how to write the number."""
+    if isinstance(value, str) and (match := _EXPONENT.fullmatch(value)):
+        number = f"{match['digits']}.0e{match['sign'] or '+'}{match['exponent']}"
+        raise ConfigError(f"{location}: {value} is a text in YAML 1.1; write {number}")
 
 
 def _is_number(value: Any) -> bool:
