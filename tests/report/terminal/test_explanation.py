@@ -104,8 +104,12 @@ def test_a_difference_too_small_for_a_few_calls_is_not_said_to_be_one(
 def test_what_is_not_known_is_not_available_and_never_none() -> None:
     explanation = Explanation(model="net", device="").complete("it died of SIGABRT")
     text = " ".join(explanation_text(explanation).split())
-    assert text.count("not available: it died of SIGABRT") == 8 + len(TrapName)
-    assert "✓" not in text
+    assert text.count("not available: it died of SIGABRT; all else needs this") == 1
+    early = replace(Explanation(model="net", device=""), missing={"refusals": "too old"})
+    whole = " ".join(explanation_text(early.complete("it died of SIGABRT")).split())
+    assert whole.count("not available: it died of SIGABRT") == 7 + len(TrapName)
+    assert "too old" in whole
+    assert "✓" not in text + whole
     assert not re.search(r"\b0\b", text)
 
 
@@ -175,7 +179,7 @@ def test_programs_of_each_call_have_their_seconds() -> None:
 
 def test_a_process_that_dies_before_them_says_that_they_are_not_available() -> None:
     awaited = Explanation(model="net", device="CPU", captures=None, compilations=None)
-    text = words_of(awaited.complete("SIGABRT"))
+    text = words_of(replace(awaited, missing={"roofline": "too old"}).complete("SIGABRT"))
     assert "what is captured as graphs: not available: SIGABRT" in text
     assert "what each call compiles: not available: SIGABRT" in text
     assert "captured as graphs" not in words_of(KNOWN.complete("SIGABRT"))

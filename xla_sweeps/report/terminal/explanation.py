@@ -46,6 +46,9 @@ def explanation_text(explanation: Explanation) -> str:
     lines += wrap(result(explanation))
     if explanation.others:
         lines += wrap(f"~ contaminated: {explanation.others}. Explain it again on a quiet machine.")
+    if reason := _why_nothing_is_known(explanation):
+        lines += ["", *finding(f"{NOT_AVAILABLE}: {reason}; all else needs this")]
+        return "\n".join(displayable(line) for line in lines) + "\n"
     unknown = list[str]()
     for title, parts in _SECTIONS.items():
         written, known = list[str](), False
@@ -61,6 +64,19 @@ def explanation_text(explanation: Explanation) -> str:
             unknown += written
     lines += ["", "Not available", *unknown] if unknown else []
     return "\n".join(displayable(line) for line in lines) + "\n"
+
+
+def _why_nothing_is_known(explanation: Explanation) -> str:
+    """The one reason why no part of an explanation is known; "" where some part is."""
+    parts = {part for section in _SECTIONS.values() for part in section} - {"traps"}
+    known = any(
+        part not in explanation.missing and getattr(explanation, part) not in (None, ())
+        for part in parts
+    )
+    traps = explanation.traps or ()
+    reasons = {*explanation.missing.values(), *(trap.what for trap in traps)}
+    silent = all(trap.state is State.UNKNOWN for trap in traps)
+    return reasons.pop() if silent and not known and len(reasons) == 1 else ""
 
 
 def ops_text(ops: OpList, chosen: Sequence[Support]) -> str:
