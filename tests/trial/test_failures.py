@@ -272,3 +272,57 @@ def test_what_the_autotuner_tries_in_vain_is_not_why_a_process_died() -> None:
     assert diagnose_end(end, device="gpu:0")[0] is Status.CRASHED
     fatal = replace(end, log_tail=f"{text}F0000 CUDA_ERROR_OUT_OF_MEMORY: out of memory\n")
     assert diagnose_end(fatal, device="gpu:0")[0] is Status.OOM_GPU
+
+
+HALF = (
+    "during context [Unknown]: Seen floating point types of different precisions in %LRN.23 = "
+    'f32[4,32,32,16]{3,2,1,0} multiply(%LRN.22, %LRN.19), metadata={op_type="LRN" '
+    'op_name="net/lrn_1/LRN" source_file="/venv/framework/ops.py" source_line=1221}, but mixed '
+    "precision is disallowed. [Op:__inference_forward_348]"
+)
+
+SLICE = (
+    "{{function_node __wrapped__StridedSlice_device_/job:localhost/replica:0/task:0/device:CPU:0}} "
+    "slice index 0 of dimension 1 out of bounds. [Op:StridedSlice] name: cut/lstm/strided_slice/"
+)
+
+ADVICE = (
+    "Iterating over a symbolic `tf.Tensor` is not allowed. You can attempt the following "
+    "resolutions to the problem: If you are running in Graph mode, use Eager execution mode or "
+    "decorate this function with @tf.function."
+)
+
+
+def test_what_xla_refuses_in_half_precision_has_its_operation_and_a_way_out() -> None:
+    status, failure = diagnose_exception(Phase.COMPILE, "InternalError", HALF)
+    assert (status, failure.op) == (Status.UNSUPPORTED_OP, "LRN")
+    assert "LRN (net/lrn_1/LRN) in half precision" in failure.message
+    assert failure.hint == "build that layer with dtype='float32'"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (SLICE, "E: slice index 0 of dimension 1 out of bounds (net.py:13)"),
+        (ADVICE, "E: Iterating over a symbolic `tf.Tensor` is not allowed (net.py:13)"),
+        ("short. Another sentence", "E: short. Another sentence (net.py:13)"),
+    ],
+)
+def test_a_message_is_its_cause_with_the_users_line_without_what_is_for_developers(
+    text: str, message: str
+) -> None:
+    _, failure = diagnose_exception(Phase.TRACE, "E", text, line="net.py:13")
+    assert failure.message == message
+    assert "net.py" not in diagnose_exception(Phase.TRACE, "E", text)[1].message
+
+
+def test_the_root_cause_is_found_behind_what_a_framework_hides() -> None:
+    def hides() -> None:
+        try:
+            raise NotImplementedError from NameError("factor")
+        except NotImplementedError:
+            raise TypeError from None
+
+    with pytest.raises(TypeError) as caught:
+        hides()
+    assert isinstance(failures.root_cause(caught.value), NameError)

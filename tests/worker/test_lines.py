@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import sysconfig
 from pathlib import Path
+from typing import Any
 
-from xla_sweeps.worker.lines import innermost_line
+import pytest
+from paths import ROOT
+
+from xla_sweeps.worker.lines import innermost_line, users_line
 
 LIBRARIES = Path(sysconfig.get_path("purelib"))
 
@@ -22,3 +26,17 @@ def test_a_framework_has_a_line_only_where_it_is_asked_for() -> None:
     assert innermost_line([KERAS]) == innermost_line([("<string>", 3), KERAS]) == ""
     assert innermost_line([KERAS], frameworks=True) == "keras/src/layers/layer.py:9"
     assert innermost_line([library, KERAS], frameworks=True) == "somebodys/net.py:5"
+
+
+def test_an_error_has_the_innermost_line_of_the_user_and_none_of_the_programs(
+    tmp_path: Path,
+) -> None:
+    code = "def call(x):\n    return x[0]\n"
+    space: dict[str, Any] = {}
+    (tmp_path / "net.py").write_text(code)
+    exec(compile(code, str(tmp_path / "net.py"), "exec"), space)
+    with pytest.raises(TypeError) as caught:
+        space["call"](None)
+    assert users_line(caught.value) == f"{tmp_path / 'net.py'}:2"
+    own = (str(ROOT / "xla_sweeps" / "worker" / "replicate.py"), 88)
+    assert innermost_line([own]) == ""

@@ -22,7 +22,14 @@ CHANNEL_LOST_CODE = 74
 TEXT_LIMIT = 64 * 1024
 
 _LINE_LIMIT = 400
-_MARKUP = re.compile(r"\x1b\[[0-9;]*m")
+_MARKUP = re.compile(
+    r"\x1b\[[0-9;]*m|\{\{function_node [^}]*\}\} ?|,? metadata=\{[^}]*\}"
+    r"|during context \[Unknown\]: | \[Op:[^\]]*\](?: name: ?\S*)?"
+)
+"""What frameworks put around a message for their own developers."""
+
+_LONG = 160
+_FIRST_SENTENCE = re.compile(r"(.{20,}?[.!])\s+[A-Z]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,12 +105,22 @@ _LOST_HINT = (
 
 
 def diagnose_exception(
-    phase: Phase, kind: str, text: str, *, backend: Backend, device: str = "", workers: int = 1
+    phase: Phase,
+    kind: str,
+    text: str,
+    *,
+    backend: Backend,
+    device: str = "",
+    workers: int = 1,
+    line: str = "",
 ) -> tuple[Status, Failure]:
-    """Status and failure for a Python exception in one of the workers, by type and text."""
+    """Status and failure for a Python exception in one of the workers, by type and text.
+
+    `line` is the line of the user's code that raised it, as `file:line`, or "".
+    """
     usual = _PHASE_STATUS.get(phase, Status.RUN_ERROR)
     failure = partial(Failure, phase=phase, kind=kind)
-    told = f"{kind}: {first_line(text)}"
+    told = f"{kind}: {_first_sentence(first_line(text))}"
     if kind == "MemoryError" or _MEMORY.search(text):
         status = Status.OOM_HOST if kind == "MemoryError" else _status_of_memory(text, device)
         return status, failure(message=told, hint=_oom_hint(status, workers))
@@ -120,7 +137,8 @@ def diagnose_exception(
             return pattern.status, failure(message=message, hint=pattern.hint, op=op)
     if kind in {"ConfigError", "DeviceError", "XlaSweepsError"}:
         return usual, failure(message=first_line(text))
-    return usual, failure(message=told, hint="see the traceback in the log")
+    message = f"{told.rstrip('.')} ({line})" if line else told
+    return usual, failure(message=message, hint="see the traceback in the log")
 
 
 def _status_of_memory(text: str, device: str) -> Status:
@@ -208,6 +226,12 @@ def first_line(text: str) -> str:
     return line if len(line) <= _LINE_LIMIT else line[: _LINE_LIMIT - 1] + "…"
 
 
+def _first_sentence(line: str) -> str:
+    """A line, of a very long one its first sentence: what follows is advice for other cases."""
+    sentence = _FIRST_SENTENCE.match(line) if len(line) > _LONG else None
+    return sentence[1] if sentence else line
+
+
 def error_text(error: BaseException) -> str:
     """Text of an exception, whatever its own code raises; a very long one without its middle."""
     try:
@@ -225,6 +249,13 @@ def error_text(error: BaseException) -> str:
 def error_line(error: BaseException) -> str:
     """The first informative line of an exception's message, or the name of its type."""
     return first_line(str(error)) if str(error).strip() else type(error).__name__
+
+
+def root_cause(error: BaseException) -> BaseException:
+    """The innermost exception behind an exception, also one that Keras hides (`from None`)."""
+    while inner := error.__cause__ or error.__context__:
+        error = inner
+    return error
 
 
 def timeout_key(phase: Phase) -> str:

@@ -162,12 +162,17 @@ class Finished(msgspec.Struct, frozen=True, tag="finished"):
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    """A Python exception ended the request; of the named mode, or of all if there is none."""
+    """A Python exception ended the request; of the named mode, or of all if there is none.
+
+    Attributes:
+        line: of the user's code that raised it, as `file:line`, or "".
+    """
 
     phase: Phase
     mode: str
     kind: str
     text: str
+    line: str = ""
 
 
 Reply = Ready | ModeReady | Warmed | Timed | Finished | Failed

@@ -187,7 +187,12 @@ class Worker(AbstractContextManager["Worker"]):
         if isinstance(reply, protocol.Failed):
             command = self._command
             status, failure = diagnose_exception(
-                reply.phase, reply.kind, reply.text, backend=command.backend, **command.sharing
+                reply.phase,
+                reply.kind,
+                reply.text,
+                backend=command.backend,
+                line=reply.line,
+                **command.sharing,
             )
             raise RequestFailed(status, failure)
         raise self._diagnose_loss(reason or "flood")

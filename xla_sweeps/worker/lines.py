@@ -21,6 +21,13 @@ _FRAMEWORKS = tuple(
 )
 
 
+def users_line(error: BaseException) -> str:
+    """The innermost line of the user's code that an error passed, as `file:line`, or ""."""
+    line = innermost_line(_frames(error))
+    file = line.rpartition(":")[0]
+    return line if file and Path(file).is_file() else ""
+
+
 def innermost_line(frames: Sequence[tuple[str, int]], *, frameworks: bool = False) -> str:
     """The innermost line of the user's code as `file:line`, else of the model's library; or "".
 
@@ -43,10 +50,12 @@ def innermost_line(frames: Sequence[tuple[str, int]], *, frameworks: bool = Fals
 
 def line_of(error: BaseException) -> str:
     """The innermost line of an error, of the user's code where there is one."""
+    return innermost_line(_frames(error), frameworks=True)
+
+
+def _frames(error: BaseException) -> list[tuple[str, int]]:
     frames = traceback.extract_tb(error.__traceback__)
-    return innermost_line(
-        [(frame.filename, frame.lineno or 0) for frame in frames], frameworks=True
-    )
+    return [(frame.filename, frame.lineno or 0) for frame in frames]
 
 
 @cache

@@ -18,6 +18,7 @@ from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.system.process import die_with_parent
 from xla_sweeps.trial import protocol
 from xla_sweeps.trial.failures import CHANNEL_LOST_CODE, error_text
+from xla_sweeps.worker.lines import users_line
 
 
 class Channel:
@@ -70,10 +71,10 @@ def serve(descriptor: int, make_answer: MakeAnswer) -> int:
             channel.send(answer(request))
         except BaseException as error:  # also sys.exit() in the model's code
             phase, kind = channel.stage.phase, type(error).__name__
-            text = error_text(error)
+            text, place = error_text(error), users_line(error)
             with contextlib.suppress(BaseException):
                 traceback.print_exc()
-            channel.send(protocol.Failed(phase=phase, mode=mode, kind=kind, text=text))
+            channel.send(protocol.Failed(phase=phase, mode=mode, kind=kind, text=text, line=place))
             if not ready:
                 return 1
         ready = True

@@ -92,6 +92,20 @@ _FAILURES = (
         "pad the loop's variables to a fixed shape",
     ),
     KnownFailure(
+        re.compile(
+            r"Seen floating point types of different precisions in .*?"
+            r"op_type=\"(?P<op>\w+)\" op_name=\"(?P<node>[^\"]+)\"",
+            re.S,
+        ),
+        Status.UNSUPPORTED_OP,
+        lambda match: (
+            f"XLA cannot compile {match['op']} ({match['node']}) in half precision: it computes "
+            "parts of it in float32",
+            match["op"],
+        ),
+        "build that layer with dtype='float32'",
+    ),
+    KnownFailure(
         re.compile(r"failed to lift variable creations out of this tf.function", re.I),
         Status.TRACE_ERROR,
         _say("the model creates variables inside its call, so it cannot be compiled"),
