@@ -34,7 +34,7 @@ def test_a_process_answers_as_eager_execution_does_and_its_start_is_timed(tmp_pa
     )
     assert done.returncode == 0, done.stderr
     ((record,),) = Store(tmp_path / "results").load().records.values()
-    assert len(record.rounds) == 6
+    assert len(record.rounds) >= 6, "more beside other load"
     for label, outcome in record.modes.items():
         assert outcome.status is Status.OK, (label, outcome)
         assert outcome.agreement is not None

@@ -19,7 +19,7 @@ from xla_sweeps.backends.keras import building, weights
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.executable import Engine, Executable
 from xla_sweeps.backends.keras.mac_count import AT_LEAST_NOTE, MacCount
-from xla_sweeps.backends.keras.sources import OWN, LoadedModel
+from xla_sweeps.backends.keras.sources import OWN, LoadedModel, stateful_resets
 from xla_sweeps.backends.keras.sources.inputs import draw, is_floating, widen
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.measurement import INPUTS, Agreement, Failure, Flag, Flagged, Phase
@@ -120,6 +120,19 @@ class KerasBench(ABC, Generic[E]):
         """Outputs of the model in an eager call."""
         return self.built.call(batch)
 
+    def _call_afresh(self, batch: Any) -> Any:
+        self.reset_state()
+        return self.call_model(batch)
+
+    def reset_state(self) -> None:
+        """Forget what layers keep from call to call (`stateful=True`), before a compared call."""
+        for reset in self._resets:
+            reset()
+
+    @cached_property
+    def _resets(self) -> list[Callable[[], None]]:
+        return stateful_resets(self.built.loaded.keras_model)
+
     def busy(self, modes: Iterable[Mode]) -> dict[str, Any]:
         """Executables, one a mode, that keep the device busy, not the host; it was called."""
         side = busy_side(self.trial)
@@ -133,7 +146,7 @@ class KerasBench(ABC, Generic[E]):
 
     def eagerly(self, batch: Any) -> list[np.ndarray]:
         """Outputs of an eager call of a batch: one float64 array per head."""
-        return self.engine.executables.read(self.call_model(batch))
+        return self.engine.executables.read(self._call_afresh(batch))
 
     def bind(self, mode: str) -> E:
         """The model in the mode of this label."""
@@ -196,7 +209,7 @@ class KerasBench(ABC, Generic[E]):
         first = self.eager_outputs(self.inputs[:1])
         self.eager = self.eager_outputs(self.inputs[: self.trial.batches])
         later = self.inputs[self.trial.batches :]
-        self.later = [self.engine.executables.heads_of(self.call_model(batch)) for batch in later]
+        self.later = [self.engine.executables.heads_of(self._call_afresh(batch)) for batch in later]
         again = [head[: len(once)] for once, head in zip(first, self.eager, strict=True)]
         self.deterministic = agreement.deterministic(first, again)
 
@@ -232,6 +245,7 @@ class KerasBench(ABC, Generic[E]):
 
     def reference_of(self, position: int) -> list[np.ndarray]:
         """Outputs in float64 for the first samples of an input."""
+        self.reset_state()
         given = self.inputs[position]
         few = keras.tree.map_structure(lambda tensor: tensor[:REFERENCE_IMAGES], given)
         return self.float64_outputs(self.trial.model, self.built, few)
@@ -254,7 +268,9 @@ class KerasBench(ABC, Generic[E]):
 
         Of a later input than the first, the mode's last call is what is verified.
         """
-        outputs = executable.last_outputs() if position else executable.outputs()
+        self.reset_state()
+        repeat = not position or self._resets
+        outputs = executable.outputs(position) if repeat else executable.last_outputs()
         return partial(self.compare, outputs, position)
 
     def compare(self, outputs: list[np.ndarray], position: int = 0) -> Agreement:
@@ -324,6 +340,7 @@ class KerasBench(ABC, Generic[E]):
 
     def outputs_now(self, executable: E) -> list[np.ndarray]:
         """Outputs of a mode for the first inputs, with the weights as they are now."""
+        self.reset_state()
         return executable.outputs()
 
     def _eagerly_now(self) -> list[np.ndarray]:

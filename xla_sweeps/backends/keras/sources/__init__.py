@@ -105,6 +105,20 @@ def _trains_by_default(layer: Any) -> bool:
     return training is not None and training.default is True
 
 
+def stateful_resets(model: Any) -> list[Callable[[], None]]:
+    """What resets the layers of a Keras model that keep a state from call to call.
+
+    Keras 3 names it `reset_state`, tf_keras `reset_states`; None has no layers.
+    """
+    layers = model._flatten_layers(include_self=False, recursive=True) if model else ()
+    kept = [layer for layer in layers if getattr(layer, "stateful", False) is True]
+    resets = [
+        getattr(layer, "reset_state", None) or getattr(layer, "reset_states", None)
+        for layer in kept
+    ]
+    return [reset for reset in resets if reset]
+
+
 def not_loaded(
     spec: ModelSpec, weights: str, error: Exception, *, check: str = "the network"
 ) -> XlaSweepsError:

@@ -46,6 +46,11 @@ def _spec_text(name: str, spec: Any) -> str:
 
 def _from_spec(name: str, spec: Any, *, resolution: int | None, where: str, fix: str) -> InputSpec:
     sizes = _sizes(spec)
+    if _dtype(spec) == "string":
+        raise XlaSweepsError(
+            f"{where} is text, which XLA does not take; measure what follows TextVectorization or "
+            "StringLookup: keras.Model(that layer's output, model.output)"
+        )
     if sizes is None:
         raise XlaSweepsError(f"{where} has no known shape; {fix}")
     is_image = len(sizes) == _IMAGE_SIZES

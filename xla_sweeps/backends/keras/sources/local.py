@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any, cast
 
 import keras
+import numpy as np
 
 from xla_sweeps.backends.keras.sources import LoadedModel
-from xla_sweeps.backends.keras.sources.inputs import bind, from_specs
+from xla_sweeps.backends.keras.sources.applications import library_named
+from xla_sweeps.backends.keras.sources.inputs import bind, draw, from_specs
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
-from xla_sweeps.trial.failures import error_line
+from xla_sweeps.trial.failures import error_line, root_cause
 
 _SAVED_MODEL = "xla_sweeps.backends.tensorflow.sources.saved_model"
 """Loads a SavedModel, which is TensorFlow's own."""
@@ -47,19 +49,51 @@ def load(spec: ModelSpec, *, batch_size: int) -> LoadedModel:
 
 _MISSING_CLASS = re.compile(r"Could not locate (?:class|function) '(?P<name>[^']+)'")
 
+_IMPORT = "if it has custom layers, give the module or file that has them: import=my_layers"
+
+_BY_CODE = "measure it where its code is: path=net.py:build, or xs.measure(model, batch) in Python"
+
 
 def _load_keras(path: str, module: str | None) -> Any:
     own = vars(_import_named(module, f"import={module}")) if module else {}
     custom = {name: value for name, value in own.items() if callable(value) and name[0] != "_"}
+    library, how = _library_of(path), {} if _is_of_keras_2(path) else {"safe_mode": False}
     try:
-        return keras.models.load_model(path, custom_objects=custom, compile=False, safe_mode=False)
+        return library.models.load_model(path, custom_objects=custom, compile=False, **how)
     except Exception as error:
-        missing = _MISSING_CLASS.search(str(error))
-        reason = f"unknown layer '{missing['name']}'" if missing else error_line(error)
+        missing, cause = _MISSING_CLASS.search(str(error)), root_cause(error)
+        reason, fix = error_line(error), _IMPORT
+        if missing:
+            reason = f"unknown layer '{missing['name']}'"
+        elif isinstance(cause, NameError):  # of a Lambda, whose module is not in the file
+            reason, fix = f"{cause}, in a Lambda layer of the file", _BY_CODE
+        name = f"{'Keras' if library is keras else library.__name__} {library.__version__}"
+        raise XlaSweepsError(f"{reason}: path={path}: {name} cannot load it; {fix}") from error
+
+
+def _is_of_keras_2(path: str) -> bool:
+    """True for a file in HDF5 that Keras 1 or 2 wrote, or tf_keras, by the version in it."""
+    if not path.endswith((".h5", ".hdf5")):
+        return False
+    h5py = importlib.import_module("h5py")  # which both Keras need for such a file; no types
+
+    with h5py.File(path) as file:
+        return str(file.attrs.get("keras_version", "")).startswith(("1.", "2."))
+
+
+def _library_of(path: str) -> Any:
+    """The Keras that wrote a file.
+
+    Raises:
+        XlaSweepsError: Keras 2 wrote it, and the engine is not TensorFlow.
+    """
+    if not _is_of_keras_2(path):
+        return keras
+    if keras.backend.backend() != "tensorflow":
         raise XlaSweepsError(
-            f"{reason}: path={path}: Keras {keras.__version__} cannot load it; if it has custom "
-            f"layers, give the module or file that has them: import=my_layers"
-        ) from error
+            f"path={path}: a file of Keras 2, which runs on TensorFlow only: backend=tensorflow"
+        )
+    return library_named("tf_keras")
 
 
 def _import_named(name: str, where: str) -> Any:
@@ -129,7 +163,8 @@ def _from_keras(model: Any, spec: ModelSpec, batch_size: int, *, rebuildable: bo
     batch = declared[0].shape[0] if declared else None
     if not getattr(model, "built", True) or not declared:
         # A subclassed model creates its variables in its first call.
-        model(pack(_zeros(inputs, batch or batch_size)), training=False)
+        outputs = model(pack(_first_batch(inputs, batch or batch_size)), training=False)
+        _refuse_callables(outputs, _where(spec))
     return LoadedModel.of_keras(model, inputs, pack=pack, rebuildable=rebuildable, batch=batch)
 
 
@@ -158,7 +193,7 @@ def _from_callable(built: Callable[..., Any], spec: ModelSpec, batch_size: int) 
         return built(*tensors)
 
     # Variables that the first call creates must exist before anything is traced.
-    forward(_zeros(inputs, batch_size))
+    _refuse_callables(forward(_first_batch(inputs, batch_size)), _where(spec))
     graph = hasattr(built, "get_concrete_function") or hasattr(
         type(built).__call__, "get_concrete_function"
     )
@@ -206,8 +241,19 @@ def _packer(inputs: tuple[InputSpec, ...], structure: Any) -> Callable[[Any], An
     return lambda batch: dict(zip(names, keras.tree.flatten(batch), strict=True))
 
 
-def _zeros(inputs: Sequence[InputSpec], size: int) -> tuple[Any, ...]:
-    return tuple(keras.ops.zeros((size, *given.shape), dtype=given.dtype) for given in inputs)
+def _first_batch(inputs: Sequence[InputSpec], size: int) -> Any:
+    """Values that the inputs may have, for a call that creates variables."""
+    return draw(inputs, size, np.random.default_rng(0))
+
+
+def _refuse_callables(outputs: Any, where: str) -> None:
+    """Refuse a layer or function among outputs, as of a call that forgot to apply it."""
+    for output in keras.tree.flatten(outputs):
+        if callable(output):
+            raise XlaSweepsError(
+                f"{where}: the model returns a {type(output).__name__}, not tensors; apply it in "
+                "the model's call"
+            )
 
 
 def _where(spec: ModelSpec) -> str:

@@ -1,0 +1,123 @@
+"""Models as people bring them: other Keras, texts, values and states that they live in."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from built_models import build, outputs, own
+
+from xla_sweeps.backends.keras.sources import stateful_resets
+from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.schema.trial import InputSpec
+
+pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::UserWarning")]
+
+NET = '''
+import keras
+
+class Cut(keras.layers.Layer):
+    """Keeps the last values of each sample, as many as its second input says."""
+    def call(self, values, length):
+        keras.ops.convert_to_numpy(length)  # eagerly
+        assert int(keras.ops.min(length)) >= 6, "too short"
+        return values
+
+class Sliced(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.cut, self.dense = Cut(), keras.layers.Dense(2)
+
+    def call(self, inputs):
+        values, length = inputs
+        return self.dense(self.cut(values, length))
+
+class Unfinished(keras.Model):
+    def call(self, x):
+        return keras.layers.Lambda(lambda y: y)
+
+def unfinished_function():
+    return lambda x: keras.layers.Lambda(lambda y: y)
+
+def texts():
+    text = keras.Input((1,), dtype="string", name="review")
+    words = keras.layers.TextVectorization(vocabulary=["good", "bad"], output_sequence_length=4)
+    return keras.Model(text, keras.layers.Embedding(4, 2)(words(text)))
+'''
+
+KERAS_2 = """
+import sys, tf_keras
+model = tf_keras.Sequential([tf_keras.Input((8, 8, 3)), tf_keras.layers.Flatten(),
+                             tf_keras.layers.BatchNormalization(), tf_keras.layers.Dense(3)])
+model.save(sys.argv[1])
+"""
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text(NET)
+    yield
+    keras.backend.clear_session()
+
+
+def test_a_file_of_keras_2_is_loaded_by_tf_keras(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", KERAS_2, "two.h5"], check=True, capture_output=True)
+    built = build(own(str(tmp_path / "two.h5")))
+    assert built.inputs == (InputSpec(shape=(8, 8, 3)),)
+    assert type(built.loaded.keras_model).__module__.startswith("tf_keras")
+    assert outputs(built)[0].shape == (2, 3)
+
+
+@pytest.mark.parametrize("suffix", ["h5", "keras"])
+def test_a_name_that_a_lambda_lacks_is_said_with_a_way_out(suffix: str, tmp_path: Path) -> None:
+    space = {"keras": keras}
+    exec("factor = 2.0\nscale = lambda x: factor * x", space)
+    given = keras.Input((4,))
+    keras.Model(given, keras.layers.Lambda(space["scale"])(given)).save(f"scaled.{suffix}")
+    with pytest.raises(XlaSweepsError) as caught:
+        build(own(str(tmp_path / f"scaled.{suffix}")))
+    message = str(caught.value)
+    assert message.startswith("name 'factor' is not defined, in a Lambda layer of the file: path=")
+    assert "measure it where its code is: path=net.py:build" in message
+    assert "import=" not in message
+
+
+def test_a_text_is_refused_by_its_name() -> None:
+    with pytest.raises(XlaSweepsError, match="the input review is text, which XLA does not take"):
+        build(own("net.py:texts"))
+
+
+@pytest.mark.parametrize("function", ["Unfinished", "unfinished_function"])
+def test_a_layer_in_place_of_tensors_is_named(function: str) -> None:
+    given = [{"shape": [3], "dtype": "float32"}]
+    with pytest.raises(XlaSweepsError, match="the model returns a Lambda, not tensors; apply it"):
+        build(own(f"net.py:{function}", input_spec=given))
+
+
+def test_a_model_is_first_called_with_values_that_it_lives_in() -> None:
+    values, length = {"shape": [8]}, {"shape": [], "dtype": "int32", "low": 6, "high": 9}
+    built = build(own("net.py:Sliced", input_spec=[values, length]))
+    assert outputs(built)[0].shape == (2, 2)
+    low = {**length, "low": 0, "high": 3}
+    with pytest.raises(AssertionError, match="too short"):
+        build(own("net.py:Sliced", input_spec=[values, low]))
+
+
+def test_layers_that_keep_a_state_are_reset_also_within_others() -> None:
+    kept = keras.layers.GRU(3, stateful=True)
+    inner = keras.Sequential([keras.Input(batch_shape=(2, 5, 4)), kept])
+    model = keras.Sequential([keras.Input(batch_shape=(2, 5, 4)), inner])
+    batch = np.ones((2, 5, 4), "float32")
+    first, second = model(batch), model(batch)
+    assert not np.allclose(first, second)
+    (reset,) = stateful_resets(model)
+    reset()
+    assert np.allclose(first, model(batch))
+    assert stateful_resets(None) == []
+    assert stateful_resets(keras.Sequential([keras.layers.GRU(3)])) == []
