@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from xla_sweeps.schema.backend import backends
+
 _PACKAGES = tuple(f"{Path(sysconfig.get_path(name)).resolve()}/" for name in ("purelib", "platlib"))
 
 _NOT_USERS = (
@@ -17,7 +19,8 @@ _NOT_USERS = (
 )
 
 _FRAMEWORKS = tuple(
-    f"/{name}/" for name in ("tensorflow", "keras", "tf_keras", "torch", "xla_sweeps")
+    f"/{name}/"
+    for name in {"xla_sweeps", *(name for backend in backends() for name in backend.identity)}
 )
 
 
