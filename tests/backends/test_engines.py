@@ -107,6 +107,13 @@ def test_every_mode_is_proved_and_computes_what_eager_and_float64_do(
 
 
 @EACH
+def test_a_model_trains_with_the_loss_that_it_was_compiled_with(engine: str) -> None:
+    modes = told(engine, "training_with_its_own_loss")["modes"]
+    assert statuses(modes) == {"ok"}, modes
+    assert all(outcome["agreement"]["ok"] for outcome in modes.values())
+
+
+@EACH
 def test_a_compiled_mode_is_told_from_an_eager_one(engine: str) -> None:
     modes = told(engine, "measured_call")["modes"]
     keys = {"tensorflow": "jit_compile", "jax": "compilations", "torch": "graphs"}

@@ -181,6 +181,19 @@ def measured_training() -> Any:
     return Desk(network if ENGINE == "torch" else normalized, "train_step").measured()
 
 
+def training_with_its_own_loss() -> Any:
+    """An autoencoder, trained with what it was compiled with."""
+
+    def make() -> Any:
+        given = keras.Input(SHAPE)
+        values = keras.layers.Conv2D(4, 3, padding="same", activation="relu")(given)
+        model = keras.Model(given, keras.layers.Conv2D(3, 3, padding="same")(values))
+        model.compile(loss="mse")
+        return model
+
+    return Desk(make, "train_step", library=OWN, modes=MODES["train_step"][:3]).measured()
+
+
 def measured_predict() -> Any:
     return Desk(network, "predict", batches=2).measured()
 
@@ -379,6 +392,7 @@ def torch_proofs() -> Any:
 COMMON = (
     measured_call,
     measured_training,
+    training_with_its_own_loss,
     measured_predict,
     training_with_dropout,
     training_in_half,

@@ -16,6 +16,8 @@ from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.bench import E, KerasBench
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.executable import Engine
+from xla_sweeps.backends.keras.objective import Objective, objective_of
+from xla_sweeps.backends.keras.sources import OWN
 from xla_sweeps.backends.keras.sources.inputs import is_floating, widen
 from xla_sweeps.backends.keras.weights import name_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError
@@ -45,7 +47,7 @@ class Trainer(ABC):
     """The training that all modes of a trial share: one model with one optimizer and one loss.
 
     Attributes:
-        shape: of the scores of a batch.
+        objective: the model's own loss, or that of classes.
         random_layers: layers that draw random numbers while training, as `random_layers` finds.
     """
 
@@ -56,9 +58,15 @@ class Trainer(ABC):
     """True if modes are compared with random layers off; else random numbers are equal."""
 
     def __init__(
-        self, built: BuiltModel, trial: Trial, inputs: Sequence[Any], labels: Sequence[Any] = ()
+        self,
+        built: BuiltModel,
+        trial: Trial,
+        inputs: Sequence[Any],
+        labels: Sequence[Any] = (),
+        *,
+        objective: Objective | None = None,
     ) -> None:
-        """Choose loss, labels and optimizer.
+        """Choose labels and optimizer, and an objective unless one is given.
 
         Raises:
             ConfigError: the model has nothing to train, or no loss fits its outputs.
@@ -71,8 +79,8 @@ class Trainer(ABC):
             )
         self.forward, self.precision = built.loaded.forward, trial.precision
         self.library = building.keras_library_of(self.model)
-        head = head_of(self.forward(inputs[0]), trial)
-        self.probabilities, self.shape = adds_up_to_one(head), tuple(head.shape)
+        outputs = self.forward(inputs[0])
+        self.objective = objective or objective_of(self.model, outputs, trial, self.library)
         self.random_layers = random_layers(self.model)
         self.trainable = list(self.model.trainable_variables)
         self.others = list(self.model.non_trainable_variables)
@@ -80,8 +88,8 @@ class Trainer(ABC):
         self.optimizer = optimizer_of(self.library, trial)
         self.optimizer.build(self.trainable)
         rng = np.random.default_rng(trial.seed)
-        drawn = (rng.integers(0, self.shape[-1], self.shape[:-1]) for _ in inputs)
-        labels = labels or [self.place_labels(each, head) for each in drawn]
+        drawn = (self.objective.draw(rng) for _ in inputs)
+        labels = labels or [self.place_labels(each, outputs) for each in drawn]
         self.batches = list(zip(inputs, labels, strict=True))
         self._reference: FirstSteps | None = None
 
@@ -112,21 +120,14 @@ class Trainer(ABC):
     def reseed(self) -> None:  # noqa: B027
         """Let random layers draw other numbers, where the engine `silences` them."""
 
-    def place_labels(self, labels: np.ndarray, head: Any) -> Any:
-        """Labels where the scores of their samples are."""
-        return keras.ops.convert_to_tensor(labels, "int32")
+    def place_labels(self, labels: Any, outputs: Any) -> Any:
+        """Labels where the outputs of their samples are."""
+        return keras.tree.map_structure(keras.ops.convert_to_tensor, labels)
 
     def loss(self, outputs: Any, labels: Any) -> Any:
-        """The mean cross-entropy of a forward pass, and the model's own losses."""
-        head = keras.tree.flatten(outputs)[0]
-        is_wide = keras.backend.standardize_dtype(head.dtype) == "float64"
-        each = keras.losses.sparse_categorical_crossentropy(
-            labels,
-            head if is_wide else keras.ops.cast(head, "float32"),
-            from_logits=not self.probabilities,
-        )
-        own = [keras.ops.cast(more, each.dtype) for more in self.model.losses]
-        return sum(own, keras.ops.mean(each))
+        """The loss of a forward pass, and those that the model's layers add."""
+        loss = self.objective.value(outputs, labels)
+        return sum((keras.ops.cast(more, loss.dtype) for more in self.model.losses), loss)
 
     def run_eagerly(self) -> bool:
         """Run the first steps eagerly, then what shows how exact they are.
@@ -203,7 +204,7 @@ class Trainer(ABC):
         with self.engine.in_float64():
             twin = building.float64_twin(trial.model, built)
             given = [keras.tree.map_structure(widen, each) for each in (images, labels)]
-            wide = type(self)(twin, alone, given[:1], labels=given[1:])
+            wide = type(self)(twin, alone, given[:1], labels=given[1:], objective=self.objective)
             with wide.silent():
                 self._reference = wide._first_steps(self.engine.whole(wide.step), steps=0)
 
@@ -300,30 +301,13 @@ def trained_model(built: BuiltModel, trial: Trial) -> Any:
             f"scenario={trial.scenario}: {trial.model.name} from source={trial.model.source} "
             "has no trainable weights; use a Keras model: another source, or scenario=call"
         )
-    return model
-
-
-def head_of(outputs: Any, trial: Trial) -> Any:
-    """The class scores of a batch, shape (batch, ..., classes).
-
-    Raises:
-        ConfigError: there are none, so there is no loss.
-    """
-    heads = keras.tree.flatten(outputs)
-    scores = [head for head in heads if is_floating(head) and len(head.shape) > 1]
-    if len(heads) != 1 or not scores or scores[0].shape[-1] < 2:
-        shapes = ", ".join(str(tuple(head.shape)) for head in heads)
+    usual = building.keras_library_of(model).Model.train_step
+    if trial.model.library == OWN and type(model).train_step is not usual:
         raise ConfigError(
-            f"scenario={trial.scenario}: labels do not fit the outputs of {trial.model.name}: "
-            f"expected scores of at least 2 classes, (batch, classes), found {shapes}"
+            f"scenario={trial.scenario}: {type(model).__name__} has a train_step of its own, which "
+            "is not measured; compile a model without one with its loss, or use scenario=call"
         )
-    return scores[0]
-
-
-def adds_up_to_one(head: Any) -> bool:
-    """True if scores are probabilities and not logits."""
-    values = keras.ops.convert_to_numpy(head).astype(np.float64)
-    return bool(values.min() >= 0 and np.allclose(values.sum(axis=-1), 1, atol=0.02))
+    return model
 
 
 def optimizer_of(library: Any, trial: Trial) -> Any:

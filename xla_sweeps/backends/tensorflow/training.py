@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from xla_sweeps.backends.keras import training
 from xla_sweeps.backends.keras.building import BuiltModel
+from xla_sweeps.backends.keras.objective import Objective
 from xla_sweeps.backends.keras.training import loss_in, raw
 from xla_sweeps.backends.tensorflow import devices, models, modes
 from xla_sweeps.backends.tensorflow.declaration import BACKEND
@@ -60,43 +61,35 @@ class Trainer(training.Trainer):
         labels: Sequence[Any] = (),
         *,
         feed: Feed | None = None,
+        objective: Objective | None = None,
     ) -> None:
         """Keep the state; `feed` are the pictures that it trains on.
 
         Raises:
             ConfigError: no label fits the outputs; or what the base raises.
         """
-        super().__init__(built, trial, inputs, labels)
+        super().__init__(built, trial, inputs, labels, objective=objective)
         self.feed = feed
         if feed:
-            _check_head(self.shape, feed, trial)
+            _check_head(self.objective.classes_shape, feed, trial)
         self.state = State([*self.model.variables, *_variables(self.optimizer)])
         self._settle_loss_scale()
         self._random_losses: list[float] = []  # of eager execution, with dropout
 
     def kept_on_device(self) -> list[Any]:
         """Values that it keeps on the device besides the model's variables and the inputs."""
-        labels = [drawn for _, drawn in self.batches]
+        labels = [each for _, drawn in self.batches for each in tf.nest.flatten(drawn)]
         return [*_variables(self.optimizer), *self.state.saved, *labels]
 
     def values(self, state: None) -> list[np.ndarray]:
         """Copies of the values that `changed` have now."""
         return [np.array(raw(variable).numpy()) for variable in self.changed]
 
-    def place_labels(self, labels: np.ndarray, head: Any) -> Any:
-        """Labels where the scores of their samples are."""
-        return models.place_tensor(tf.constant(labels, tf.int32), head.device)
-
-    def loss(self, outputs: Any, labels: Any) -> Any:
-        """The mean cross-entropy of a forward pass, and the model's own losses."""
-        head = tf.nest.flatten(outputs)[0]
-        each = self.library.losses.sparse_categorical_crossentropy(
-            labels,
-            head if head.dtype == tf.float64 else tf.cast(head, tf.float32),
-            from_logits=not self.probabilities,
-        )
-        return tf.add_n(
-            [tf.reduce_mean(each), *(tf.cast(x, each.dtype) for x in self.model.losses)]
+    def place_labels(self, labels: Any, outputs: Any) -> Any:
+        """Labels where the outputs of their samples are."""
+        device = tf.nest.flatten(outputs)[0].device
+        return tf.nest.map_structure(
+            lambda each: models.place_tensor(tf.constant(each), device), labels
         )
 
     def forward_loss(self, batch: Any) -> Any:

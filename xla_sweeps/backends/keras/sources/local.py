@@ -59,7 +59,7 @@ def _load_keras(path: str, module: str | None) -> Any:
     custom = {name: value for name, value in own.items() if callable(value) and name[0] != "_"}
     library, how = _library_of(path), {} if _is_of_keras_2(path) else {"safe_mode": False}
     try:
-        return library.models.load_model(path, custom_objects=custom, compile=False, **how)
+        return load_file(library, path, custom_objects=custom, **how)
     except Exception as error:
         missing, cause = _MISSING_CLASS.search(str(error)), root_cause(error)
         reason, fix = error_line(error), _IMPORT
@@ -69,6 +69,14 @@ def _load_keras(path: str, module: str | None) -> Any:
             reason, fix = f"{cause}, in a Lambda layer of the file", _BY_CODE
         name = f"{'Keras' if library is keras else library.__name__} {library.__version__}"
         raise XlaSweepsError(f"{reason}: path={path}: {name} cannot load it; {fix}") from error
+
+
+def load_file(library: Any, path: str | Path, **how: Any) -> Any:
+    """A model of a file, compiled as it was where what it was compiled with is known here."""
+    try:
+        return library.models.load_model(path, compile=True, **how)
+    except Exception:  # a loss or metric of one's own, or a model that cannot be loaded at all
+        return library.models.load_model(path, compile=False, **how)
 
 
 def _is_of_keras_2(path: str) -> bool:

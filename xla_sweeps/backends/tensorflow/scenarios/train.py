@@ -124,9 +124,7 @@ def compile_model(trainer: Trainer, mode: Mode, *, steps_per_execution: int = 1)
     model = building.wrap_model(trainer.model, lambda batch: trainer.forward(batch, training=True))
     model.compile(
         optimizer=trainer.optimizer,
-        loss=trainer.library.losses.SparseCategoricalCrossentropy(
-            from_logits=not trainer.probabilities
-        ),
+        **trainer.objective.compiled_with(),
         jit_compile=None if asked == "auto" and trainer.library is not keras else asked,
         run_eagerly=mode.execution is Execution.EAGER,
         steps_per_execution=steps_per_execution,

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from xla_sweeps.backends.keras import weights
+from xla_sweeps.backends.keras.sources.local import load_file
 from xla_sweeps.errors import XlaSweepsError
 
 TOLERANCE = 1e-3
@@ -38,9 +39,7 @@ def load(folder: Path) -> Any:
         name: _tolerant(value) for name, value in code["objects"].items() if name not in lambdas
     }
     with _lambdas_of(library.layers.Lambda, lambdas):
-        model = library.models.load_model(
-            folder / "model.keras", custom_objects=custom, compile=False, safe_mode=False
-        )
+        model = load_file(library, folder / "model.keras", custom_objects=custom, safe_mode=False)
     _compare(model(code["example"], training=False), code["outputs"], advice=_advice(model))
     return model
 

@@ -1,0 +1,204 @@
+"""The loss that training minimizes: what a model was compiled with, or that of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from built_models import build, own
+from commands import command
+from factories import TRIAL
+
+from xla_sweeps.backends.keras.objective import Objective, objective_of
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.schema.trial import Trial
+from xla_sweeps.store.store import Store
+
+pytestmark = [
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+
+OWN_TRIAL: Trial = replace(TRIAL, model=replace(TRIAL.model, library="local", name="net:build"))
+
+NET = """
+import keras
+
+def autoencoder():
+    given = keras.Input((8, 8, 3))
+    x = keras.layers.Conv2D(4, 3, padding="same", activation="relu")(given)
+    return keras.Model(given, keras.layers.Conv2D(3, 3, padding="same")(x))
+
+def compiled():
+    model = autoencoder()
+    model.compile(optimizer="adam", loss="mse", metrics=["mae"])
+    return model
+
+def regression():
+    given = keras.Input((8, 8, 3))
+    return keras.Model(given, keras.layers.Dense(1)(keras.layers.Flatten()(given)))
+
+class Vae(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(4)
+
+    def call(self, x):
+        return self.dense(x)
+
+    def train_step(self, data):
+        return {"loss": 0.0}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _cleared() -> Iterator[None]:
+    yield
+    keras.backend.clear_session()
+
+
+def two_heads() -> keras.Model:
+    given = keras.Input((4,))
+    classes = keras.layers.Dense(3, name="kind")(given)
+    price = keras.layers.Dense(1, name="price")(given)
+    return keras.Model(given, [classes, price])
+
+
+def of(model: Any, batch: Any = None, trial: Trial = OWN_TRIAL) -> tuple[Objective, Any]:
+    outputs = model(np.ones((2, 4), "float32") if batch is None else batch)
+    return objective_of(model, outputs, trial, keras), outputs
+
+
+@pytest.mark.parametrize(
+    ("loss", "weights"),
+    [
+        (
+            ["sparse_categorical_crossentropy", "mae"],
+            [1.0, 0.25],
+        ),
+        (
+            {
+                "price": keras.losses.MeanAbsoluteError(),
+                "kind": keras.losses.SparseCategoricalCrossentropy(),
+            },
+            {"kind": 1.0, "price": 0.25},
+        ),
+    ],
+)
+def test_the_losses_of_several_outputs_are_weighted_as_keras_does(loss: Any, weights: Any) -> None:
+    model = two_heads()
+    model.compile(loss=loss, loss_weights=weights)
+    objective, outputs = of(model)
+    targets = objective.draw(np.random.default_rng(0))
+    assert [each.shape for each in targets] == [(2,), (2, 1)]
+    assert targets[0].dtype == np.int32
+    named = dict(zip(("kind", "price"), targets, strict=True)) if "kind" in loss else targets
+    keras_value = model.compute_loss(y=named, y_pred=outputs)
+    assert float(objective.value(outputs, targets)) == pytest.approx(float(keras_value), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "loss", ["mse", keras.losses.Huber(), keras.losses.MeanSquaredError(reduction="sum")]
+)
+def test_a_loss_of_values_is_keras_own(loss: Any) -> None:
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(5)])
+    model.compile(loss=loss)
+    objective, outputs = of(model)
+    targets = objective.draw(np.random.default_rng(1))
+    assert targets.shape == (2, 5)
+    assert 0 <= targets.min() < targets.max() <= 1
+    expected = float(model.compute_loss(y=targets, y_pred=outputs))
+    assert float(objective.value(outputs, targets)) == pytest.approx(expected, rel=1e-5)
+    assert objective.classes_shape == ()
+
+
+def test_a_function_is_a_loss_too_and_a_name_that_keras_lacks_is_refused() -> None:
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+    model.compile(loss=lambda targets, outputs: keras.ops.abs(targets - outputs))
+    objective, outputs = of(model)
+    targets = np.zeros((2, 2), "float32")
+    expected = float(np.abs(outputs).mean())
+    assert float(objective.value(outputs, targets)) == pytest.approx(expected, rel=1e-5)
+    model.loss = "meen"
+    with pytest.raises(ConfigError, match="the model's loss 'meen' is unknown to Keras"):
+        of(model)
+
+
+def test_outputs_that_are_no_classes_need_a_loss_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    with pytest.raises(ConfigError, match=r"found \(2, 1\); for another loss, compile the model"):
+        of(model)
+    model.compile(loss="mse")
+    catalog = replace(TRIAL, model=replace(TRIAL.model, library="keras"))
+    with pytest.raises(ConfigError, match="labels do not fit"):
+        of(model, trial=catalog)
+
+
+def test_losses_that_do_not_fit_the_outputs_are_refused() -> None:
+    model = two_heads()
+    model.compile(loss=["mse", "mse", "mse"])
+    with pytest.raises(ConfigError, match="was compiled with 3 losses, and has 2 outputs"):
+        of(model)
+
+
+@pytest.fixture
+def _net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text(NET)
+
+
+SHORT = (
+    *("effort.block_s=0.005", "effort.rounds_min=6", "effort.rounds_look=6", "effort.rounds_max=6"),
+    *("effort.warmup_s=0.05", "effort.latency_calls=10", "effort.latency_cap_s=0.2"),
+    *("device=cpu", "ui=plain", "tracker=none", "model=local", "trust_code=true", "batch_size=2"),
+)
+
+
+@pytest.mark.usefixtures("_net")
+def test_an_autoencoder_trains_with_what_it_was_compiled_with(tmp_path: Path) -> None:
+    modes = "modes=[eager,graph,xla,train_on_batch_xla]"
+    done = command(*SHORT, "path=net.py:compiled", "scenario=train_step", modes, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    ((record,),) = Store(tmp_path / "results").load().records.values()
+    for label, outcome in record.modes.items():
+        assert outcome.agreement is not None, label
+        assert outcome.agreement.ok, (label, outcome.agreement)
+        assert outcome.effective["in_force"]
+
+
+@pytest.mark.usefixtures("_net")
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("regression", "compile the model with it: model.compile(loss='mse')"),
+        ("Vae", "Vae has a train_step of its own, which is not measured"),
+    ],
+)
+def test_what_is_not_measured_in_training_is_said(function: str, said: str, tmp_path: Path) -> None:
+    given = "input_spec=[{shape:[8,8,3]}]"
+    words = (f"path=net.py:{function}", "scenario=train_step", "modes=[graph,xla]", given)
+    done = command(*SHORT, *words, cwd=tmp_path)
+    assert done.returncode == 1
+    assert said in " ".join(done.stdout.split())
+
+
+@pytest.mark.usefixtures("_net")
+def test_a_file_keeps_what_the_model_was_compiled_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    made: Callable[[], Any] = build(own("net.py:compiled")).loaded.keras_model
+    made.save(tmp_path / "net.keras")  # type: ignore[attr-defined]
+    loaded = build(own(str(tmp_path / "net.keras"))).loaded.keras_model
+    assert loaded.loss == "mse"
+    images = np.zeros((2, 8, 8, 3), "float32")
+    objective, _ = of(loaded, images)
+    assert objective.draw(np.random.default_rng(0)).shape == (2, 8, 8, 3)

@@ -1,0 +1,181 @@
+"""What training minimizes: the loss that a model was compiled with, or that of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+
+from xla_sweeps.backends.keras.sources import OWN
+from xla_sweeps.backends.keras.sources.inputs import is_floating
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.schema.trial import Trial
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadLoss:
+    """The loss of one output.
+
+    Attributes:
+        loss: a function or `Loss` of Keras's of (targets, outputs), or of one's own.
+        shape: of its targets, for a batch.
+        classes: number of classes where targets are their numbers; 0 where they are values.
+    """
+
+    loss: Any
+    shape: tuple[int, ...]
+    classes: int = 0
+    weight: float = 1.0
+
+    def draw(self, rng: np.random.Generator) -> np.ndarray:
+        """Targets of a batch: numbers of classes, or values from 0 to 1."""
+        if self.classes:
+            return rng.integers(0, self.classes, self.shape).astype(np.int32)
+        return rng.uniform(0.0, 1.0, self.shape).astype(np.float32)
+
+    def value(self, targets: Any, output: Any) -> Any:
+        """The loss, a scalar; in float32 but for outputs in float64."""
+        is_wide = keras.backend.standardize_dtype(output.dtype) == "float64"
+        output = output if is_wide else keras.ops.cast(output, "float32")
+        each = getattr(self.loss, "call", self.loss)(targets, output)
+        summed = str(getattr(self.loss, "reduction", "")) == "sum"
+        return self.weight * (keras.ops.sum(each) if summed else keras.ops.mean(each))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objective:
+    """The losses of a model's outputs.
+
+    Attributes:
+        heads: of each output, in order; None for one without a loss.
+        structure: what the model returns, which nests its outputs.
+        probabilities: whether the scores of classes are probabilities and not logits.
+    """
+
+    heads: Sequence[HeadLoss | None]
+    structure: Any
+    probabilities: bool = False
+
+    @property
+    def classes_shape(self) -> tuple[int, ...]:
+        """Shape of the scores, (batch, ..., classes), where labels are classes; else ()."""
+        (*_, last) = self.heads
+        return (*last.shape, last.classes) if len(self.heads) == 1 and last and last.classes else ()
+
+    def draw(self, rng: np.random.Generator) -> Any:
+        """Targets of a batch, nested like the outputs; in a tuple, which tf.data keeps."""
+        drawn = self._nest([head.draw(rng) if head else np.zeros(()) for head in self.heads])
+        return tuple(drawn) if isinstance(drawn, list) else drawn
+
+    def value(self, outputs: Any, targets: Any) -> Any:
+        """The loss of a batch, without those that layers add.
+
+        Outputs that a model returns in training only, after the others, have none.
+        """
+        given = zip(
+            self.heads, keras.tree.flatten(targets), keras.tree.flatten(outputs), strict=False
+        )
+        values = [head.value(target, output) for head, target, output in given if head]
+        return sum(values[1:], values[0])
+
+    def compiled_with(self) -> dict[str, Any]:
+        """What Keras's `compile` takes, of a model that returns the same nest."""
+        weights = [head.weight if head else 0.0 for head in self.heads]
+        return {
+            "loss": self._nest([head.loss if head else None for head in self.heads]),
+            "loss_weights": self._nest(weights) if set(weights) != {1.0} else None,
+        }
+
+    def _nest(self, values: Sequence[Any]) -> Any:
+        if not keras.tree.is_nested(self.structure):
+            return values[0]
+        if isinstance(self.structure, Mapping):
+            return dict(zip(sorted(self.structure), values, strict=True))
+        return list(values)
+
+
+def objective_of(model: Any, outputs: Any, trial: Trial, library: Any) -> Objective:
+    """The objective of a model, by what it returned for a batch; `library` is its Keras.
+
+    Raises:
+        ConfigError: no model of the user's that is compiled with a loss, and its outputs are no
+            scores of classes.
+    """
+    heads = keras.tree.flatten(outputs)
+    given = getattr(model, "loss", None) if trial.model.library == OWN else None
+    if given is not None:
+        names = sorted(outputs) if isinstance(outputs, Mapping) else _names_of(model)
+        losses = _by_head(given, names, len(heads))
+        if len(losses) != len(heads):
+            raise ConfigError(
+                f"{trial.model.name} was compiled with {len(losses)} losses, and has {len(heads)} "
+                "outputs outside of training"
+            )
+        weights = _by_head(_weights_of(model), names, len(heads))
+        made = [
+            _head_loss(library, loss, weight, head)
+            for loss, weight, head in zip(losses, weights, heads, strict=True)
+        ]
+        if any(made):
+            return Objective(heads=made, structure=outputs)
+    head = scores_of(heads, trial)
+    probabilities, classes = adds_up_to_one(head), head.shape[-1]
+    loss = library.losses.SparseCategoricalCrossentropy(from_logits=not probabilities)
+    scores = HeadLoss(loss=loss, shape=tuple(head.shape[:-1]), classes=classes)
+    return Objective(heads=[scores], structure=outputs, probabilities=probabilities)
+
+
+def scores_of(heads: Sequence[Any], trial: Trial) -> Any:
+    """The class scores of a batch, shape (batch, ..., classes).
+
+    Raises:
+        ConfigError: there are none, so there is no loss.
+    """
+    scores = [head for head in heads if is_floating(head) and len(head.shape) > 1]
+    if len(heads) != 1 or not scores or scores[0].shape[-1] < 2:
+        shapes = ", ".join(str(tuple(head.shape)) for head in heads)
+        raise ConfigError(
+            f"scenario={trial.scenario}: labels do not fit the outputs of {trial.model.name}: "
+            f"expected scores of at least 2 classes, (batch, classes), found {shapes}; for another "
+            "loss, compile the model with it: model.compile(loss='mse')"
+        )
+    return scores[0]
+
+
+def adds_up_to_one(head: Any) -> bool:
+    """True if scores are probabilities and not logits."""
+    values = keras.ops.convert_to_numpy(head).astype(np.float64)
+    return bool(values.min() >= 0 and np.allclose(values.sum(axis=-1), 1, atol=0.02))
+
+
+def _head_loss(library: Any, given: Any, weight: Any, head: Any) -> HeadLoss | None:
+    if given is None:
+        return None
+    try:
+        loss = library.losses.get(given)
+    except ValueError as error:
+        raise ConfigError(f"the model's loss {given!r} is unknown to Keras") from error
+    name = str(getattr(loss, "name", "") or getattr(loss, "__name__", ""))
+    sparse, weight = "sparse" in name, 1.0 if weight is None else float(weight)
+    shape = tuple(head.shape[:-1] if sparse else head.shape)
+    return HeadLoss(loss=loss, shape=shape, classes=head.shape[-1] if sparse else 0, weight=weight)
+
+
+def _by_head(given: Any, names: Sequence[str], count: int) -> list[Any]:
+    """What was given to `compile` for each output: by name, in order, or one for all."""
+    if isinstance(given, Mapping):
+        return [given.get(name) for name in names]
+    return list(given) if isinstance(given, list | tuple) else [given] * count
+
+
+def _names_of(model: Any) -> list[str]:
+    return list(getattr(model, "output_names", None) or [])
+
+
+def _weights_of(model: Any) -> Any:
+    """`loss_weights` of `compile`: private in Keras 3.15.1 and tf_keras 2.21.0."""
+    compiled = getattr(model, "_compile_loss", None) or getattr(model, "compiled_loss", None)
+    return getattr(compiled, "_user_loss_weights", None)
