@@ -66,6 +66,18 @@ def test_a_folder_for_each_class(tmp_path: Path) -> None:
     assert [Path(name).name for name in dataset.files] == ["0.jpg", "1.jpeg", "2.JPG"]
 
 
+def test_a_hidden_folder_is_no_class_and_a_folder_of_data_sets_is_named(tmp_path: Path) -> None:
+    for name in (".ipynb_checkpoints/0.jpg", "cat/0.jpg", "dog/0.jpg"):
+        path = tmp_path / "train" / name
+        path.parent.mkdir(parents=True)
+        path.write_bytes(JPEG)
+    assert pictures.find(str(tmp_path / "train")).labels == (0, 1)
+    (tmp_path / "a_copy").symlink_to(tmp_path / "train")
+    assert complaint(tmp_path) == (
+        f"data={tmp_path}: its folders hold folders of pictures; write data={tmp_path}/train"
+    )
+
+
 def test_pictures_are_told_by_their_first_bytes_and_others_are_named(tmp_path: Path) -> None:
     content = {"a_jpg": JPEG, "b_jpg": PNG, "c_GIF": b"GIF89a;", "d_bmp": b"BM1", "e_webp": b"R"}
     root = folder_of(tmp_path / "pics", **content)

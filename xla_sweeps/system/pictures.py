@@ -107,10 +107,10 @@ def find(path: str, *, shown: str = "") -> Pictures:
             for entry in entries
             if entry == root or (entry.is_file() and ".tfrecord" in entry.name)
         ]
-        labels, files = [], records
+        labels, files, folders = [], records, list[Path]()
         left_out: list[Path] = []
         if not records:
-            folders = [entry for entry in entries if entry.is_dir()]
+            folders = [entry for entry in entries if entry.is_dir() and entry.name[0] != "."]
             inside = [
                 (label, file) for label, one in enumerate(folders) for file in sorted(one.iterdir())
             ]
@@ -119,6 +119,7 @@ def find(path: str, *, shown: str = "") -> Pictures:
             others = {*entries, *(file for _, file in inside)} - {*folders, *files}
             left_out = [file for file in sorted(others) if file.name[0] != "."]
         if not files:
+            _refuse_split(folders, shown)
             raise ConfigError(
                 f"data={shown}: holds no picture: expected *.tfrecord files, or a folder for each "
                 "class with pictures; `xla-sweeps make-data` makes a small set"
@@ -138,6 +139,23 @@ def find(path: str, *, shown: str = "") -> Pictures:
         )
     except OSError as error:
         raise ConfigError(f"data={shown}: cannot be read: {error.strerror}") from error
+
+
+def _refuse_split(folders: Sequence[Path], shown: str) -> None:
+    """Refuse a folder of data sets, as train and validation, and name one of them.
+
+    Raises:
+        ConfigError: it is such a folder.
+    """
+    parts = [part.name for part in folders if any(map(_holds_pictures, part.iterdir()))]
+    if parts:
+        name = "train" if "train" in parts else parts[0]
+        place = Path(shown) / name
+        raise ConfigError(f"data={shown}: its folders hold folders of pictures; write data={place}")
+
+
+def _holds_pictures(folder: Path) -> bool:
+    return folder.is_dir() and any(file.suffix.lower() in SUFFIXES for file in folder.iterdir())
 
 
 def _check_files(files: Sequence[Path], root: Path, shown: str) -> set[str]:
