@@ -308,6 +308,29 @@ def test_the_sync_self_test_keeps_the_device_busy_for_long_enough(waits: bool) -
     assert result.works is waits
 
 
+@dataclass
+class Stopped(Device):
+    """A device whose process the kernel stops during the second wait, on its first two tests."""
+
+    tests: int = 0
+
+    def synchronize(self) -> None:
+        super().drain()
+
+    def drain(self) -> None:
+        super().drain()
+        if self.tests in (1, 2):
+            self.clock.pass_s(0.05)
+        self.tests += 1
+
+
+def test_a_process_that_is_stopped_meanwhile_does_not_fail_the_sync_self_test() -> None:
+    clock = Clock()
+    device = Stopped(clock, work_s=0.06)
+    assert timing.sync_self_test(device, seconds=0.15, clock=clock).works
+    assert device.tests == 4, "the first result, and three tests"
+
+
 def test_sync_overhead_is_the_median_of_empty_syncs() -> None:
     clock = Clock()
 

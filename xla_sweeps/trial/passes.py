@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import select
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,6 +34,9 @@ WARM_CALLS = 100
 WARM_S = 1.0
 """A mode whose warm-up was too short to assess makes so many calls, or calls for so long, before
 its rounds count: it may have become faster."""
+
+LATER_BLOCKS = 3
+"""Blocks after these calls, whose median is compared with the rounds."""
 
 
 @dataclass
@@ -117,12 +121,12 @@ class Passes:
             try:
                 _, *last = [
                     self._time_block(label, calls, settle=False, first=0).call_s
-                    for calls in (more, self.calls[label], self.calls[label])
+                    for calls in (more, *[self.calls[label]] * LATER_BLOCKS)
                 ]
             except WorkerLost as lost:
                 self.crew.lose(lost)
             else:
-                faster |= max(last) < (1 - stats.DRIFT) * min(call_s)
+                faster |= statistics.median(last) < (1 - stats.DRIFT) * min(call_s)
         return faster and bool(self.warm)
 
     def _take_as_warm_up(self, measured: Sequence[Round]) -> None:
