@@ -55,7 +55,7 @@ def keep(made: Path, digest: str) -> Path:
             _OURS[folder.absolute()] = new
             return folder
         ours = _OURS.get(folder.absolute(), new)
-        if _hashes(folder, [*new]) in (new, ours) and ours.get("path.json") == new["path.json"]:
+        if _hashes(folder, [*new]) in (new, ours) and ours.get("path.json") == new.get("path.json"):
             return folder
     raise AssertionError("numbers end")
 

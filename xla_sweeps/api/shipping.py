@@ -8,23 +8,23 @@ something else there (`backends.tensorflow.sources.shipped`).
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import inspect
 import json
-import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from xla_sweeps.api.border import FOREIGN, refusing
 from xla_sweeps.api.folders import keep, new_folder, write_error
 from xla_sweeps.api.identity import digest_of
+from xla_sweeps.config import own_inputs
 from xla_sweeps.config.catalog import names
-from xla_sweeps.config.local_model import DTYPES, LARGEST
+from xla_sweeps.config.own_inputs import OwnArray
 from xla_sweeps.config.values import path_of
-from xla_sweeps.errors import ConfigError, unknown_name
+from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.options import BY_NAME, LOCAL
 
 SOURCE = '''"""A model that xla_sweeps.measure saved here; content {digest}."""
@@ -41,6 +41,8 @@ _FULL = ("No space left on device", "Disk quota exceeded", "File too large")
 """Messages of a full disk, in whatever error a library puts them."""
 
 _BUILDER = "give a function that builds it instead: measure(lambda: MyModel(...), inputs)"
+
+_BATCH = "batch.npz"
 
 _INSIDE = "make what it holds inside the function"
 
@@ -70,45 +72,16 @@ def options_for(
         raise ConfigError("inputs: a model of the catalog has its own; use resolution=")
     if arrays:
         named["input_spec"] = [array.spec for array in arrays]
-        sizes = {len(array.values) for array in arrays} | ({batch_size} if batch_size else set())
-        if len(sizes) > 1:
-            raise ConfigError(f"inputs: different batch sizes: {', '.join(map(str, sizes))}")
-        batch_size = sizes.pop()
+        batch_size = own_inputs.size_of(arrays, batch_size)
+        named["inputs"] = str(_keep_batch(arrays, results_dir))
     named["batch_size"] = BY_NAME["batch_size"].default if batch_size is None else batch_size
     return named
 
 
-@dataclass(frozen=True)
-class _Array:
-    """One input: its values for a batch, and how the command line asks for such."""
-
-    values: Any
-    name: str
-
-    @property
-    def spec(self) -> dict[str, Any]:
-        """Shape without the batch, dtype and range: of the finite values, since they are drawn."""
-        import numpy as np
-
-        finite = self.values[np.isfinite(self.values)]
-        low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
-        if self.values.dtype.kind in "iub":  # drawn below `high`
-            high += 1
-        else:  # another batch of the same data asks for the same trial
-            most = min(LARGEST, float(np.finfo(self.values.dtype).max))
-            low, high = -_round_up(-low, most), _round_up(high, most)
-        high = high if high > low else low + 1
-        shape, dtype = list(self.values.shape[1:]), str(self.values.dtype)
-        spec = {"shape": shape, "dtype": dtype, "low": low, "high": high}
-        return spec | ({"name": self.name} if self.name else {})
-
-
-def _arrays(inputs: Any) -> list[_Array]:
+def _arrays(inputs: Any) -> list[OwnArray]:
     """The inputs in their order, by name if they are named."""
     if inputs is None:
         return []
-    import numpy as np
-
     named = isinstance(inputs, Mapping)
     several = inputs if named or isinstance(inputs, (list, tuple)) else [inputs]
     parts = several.items() if isinstance(several, Mapping) else [("", part) for part in several]
@@ -116,26 +89,18 @@ def _arrays(inputs: Any) -> list[_Array]:
     for name, part in parts:
         where = f"inputs {name}".rstrip()
         with refusing(f"{where}: not an array"):
-            values = np.asarray(part)
-        if values.dtype == np.float64 and not hasattr(part, "dtype"):
-            with np.errstate(over="ignore"):
-                values = values.astype(np.float32)
-        if values.dtype.kind not in "fiub" or not values.size or not values.ndim:
-            raise ConfigError(
-                f"{where}: expected numbers with the batch as first dimension, not "
-                f"{values.dtype} of shape {values.shape}"
-            )
-        if str(values.dtype) not in DTYPES:
-            raise unknown_name(f"dtype in {where}", str(values.dtype), DTYPES, listed=len(DTYPES))
-        arrays.append(_Array(values, str(name)))
+            arrays.append(OwnArray.of(part, str(name), where=where))
     return arrays
 
 
-def _round_up(bound: float, most: float) -> float:
-    """Zero, 255, the power of two at or above, or the most that is allowed."""
-    if bound <= 0 or bound >= most:
-        return most if bound > 0 else 0.0
-    return 255.0 if 128 < bound <= 255 else min(most, 2.0 ** math.ceil(math.log2(bound)))
+def _keep_batch(arrays: Sequence[OwnArray], results_dir: Path) -> Path:
+    """The file of a batch at `models/DIGEST`, in the order of its inputs."""
+    import numpy as np
+
+    with new_folder(results_dir) as made:
+        np.savez(made / _BATCH, *(array.values for array in arrays))
+        digest = hashlib.sha256((made / _BATCH).read_bytes()).hexdigest()[:16]
+        return keep(made, digest) / _BATCH
 
 
 def _options_by_name(model: str | Path) -> dict[str, Any]:
@@ -160,7 +125,9 @@ def _ship_builder(builder: Callable[[], Any], results_dir: Path) -> dict[str, An
     return _write_files(results_dir, digest_of(builder, _configuration_of), content, label)
 
 
-def _ship_model(model: Any, inputs: Any, arrays: list[_Array], results_dir: Path) -> dict[str, Any]:
+def _ship_model(
+    model: Any, inputs: Any, arrays: list[OwnArray], results_dir: Path
+) -> dict[str, Any]:
     """Ship a model in memory, with what it computes."""
     import numpy as np
 

@@ -12,18 +12,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from xla_sweeps.config import own_files, values
-from xla_sweeps.errors import ConfigError, unknown_name
+from xla_sweeps.config import own_files, own_inputs, values
+from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.options import LOCAL
-from xla_sweeps.schema.trial import InputSpec, ModelSpec
-
-DTYPES = (
-    *("float32", "float16", "bfloat16", "float64", "bool"),
-    *("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
-)
-
-LARGEST = 1e30
-"""The largest number that inputs are drawn from, either sign: float32 goes up to 3e38."""
+from xla_sweeps.schema.trial import ModelSpec
 
 _FUNCTION = re.compile(r"(?P<module>[A-Za-z_][\w.]*|.+\.py):(?P<function>[A-Za-z_]\w*)")
 
@@ -47,7 +39,10 @@ def user_model_spec(document: Mapping[str, Any]) -> ModelSpec:
             "trust_code=true if you trust it"
         )
     resolution = values.optional(values.integer, document, "resolution", at_least=1)
-    inputs = _inputs(document["input_spec"])
+    inputs = own_inputs.specified(document["input_spec"])
+    if batch := values.optional(values.text, document, "inputs"):
+        own_inputs.values_of(batch, inputs)
+        recipe["inputs"] = batch
     if recipe["kind"] == "keras" and not inputs:
         own_files.check_sizes(
             own_files.config_of(Path(recipe["path"]), f"path={path}"), resolution, f"path={path}"
@@ -155,41 +150,3 @@ def _variant(recipe: Mapping[str, Any]) -> str:
         return Path(path).resolve().stem
     module, _, function = path.rpartition(":")
     return f"{Path(module).stem if module.endswith('.py') else module}:{function}"
-
-
-def _inputs(given: Any) -> tuple[InputSpec, ...]:
-    if given is None:
-        return ()
-    entries = [given] if isinstance(given, Mapping) else given
-    if not isinstance(entries, list) or not entries:
-        why = "give one mapping for each input, as in input_spec=[{shape:[224,224,3]}]"
-        raise ConfigError(f"input_spec={given}: {why}")
-    inputs = tuple(_input(one, where=f"input_spec[{place}]") for place, one in enumerate(entries))
-    names = [spec.name for spec in inputs]
-    if len(inputs) > 1 and any(names) and (not all(names) or len(set(names)) < len(names)):
-        raise ConfigError(f"input_spec: name every input, each differently, or none: {names}")
-    return inputs
-
-
-def _input(entry: Any, *, where: str) -> InputSpec:
-    keys = ("shape", "dtype", "low", "high", "name")
-    if not isinstance(entry, Mapping) or "shape" not in entry:
-        example = "{shape:[224,224,3]}"
-        raise ConfigError(f"{where}={entry}: give a shape without the batch, as in {example}")
-    for key in entry:
-        if key not in keys:
-            raise unknown_name(f"key of {where}", str(key), keys)
-    shape = entry["shape"]
-    given = {"high": 2 if entry.get("dtype") == "bool" else 255, **entry}
-    given["shape"] = shape if isinstance(shape, list) else [shape]
-    made = values.convert(given, InputSpec, where=where)
-    if any(size < 1 for size in made.shape):
-        raise ConfigError(f"{where}.shape={shape}: expected integers of at least 1")
-    if made.dtype not in DTYPES:
-        raise unknown_name(f"dtype in {where}", made.dtype, DTYPES, listed=len(DTYPES))
-    for key, value in (("low", made.low), ("high", made.high)):
-        if not abs(value) <= LARGEST:
-            raise ConfigError(f"{where}.{key}={value}: expected a number up to ±{LARGEST:g}")
-    if not made.low < made.high:
-        raise ConfigError(f"{where}: low={made.low:g} must be below high={made.high:g}")
-    return made

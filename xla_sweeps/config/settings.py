@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from xla_sweeps.config import catalog, compose, values
+from xla_sweeps.config import catalog, compose, own_inputs, values
 from xla_sweeps.config.local_model import user_model_spec
 from xla_sweeps.config.runtime import check_backend, check_runtime
 from xla_sweeps.config.scenario import (
@@ -141,6 +141,7 @@ def _to_trial(
     device: devices.Device,
     environ: Mapping[str, str],
 ) -> Trial:
+    document = own_inputs.apply(document, explicit)
     spec = _built_by(_model(document, explicit), document)
     _require_source(spec)
     limit_gib = values.optional(values.number, document, "memory_limit_gib", at_most=MAX_MEMORY_GIB)
@@ -189,7 +190,7 @@ def _model(document: Mapping[str, Any], explicit: Collection[str]) -> ModelSpec:
             keeps = "your own model keeps its weights; leave weights out"
             raise ConfigError(f"weights={document['weights']}: {keeps}")
         return user_model_spec(document)
-    for key in ("path", "import", "input_spec"):
+    for key in ("path", "import", "inputs", "input_spec"):
         if document.get(key) is not None:
             applies = "applies only to a model of your own; add model=local"
             raise ConfigError(f"{key}={document[key]}: {applies}")

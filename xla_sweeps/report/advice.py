@@ -75,6 +75,8 @@ FLAG_TEXTS: dict[str, str] = {
     Flag.NO_REFERENCE: "there is no float64 reference, so the modes were compared with eager only",
     Flag.CALIBRATED: "the model gave the same output for every input; to compare the modes, its "
     "batch normalization was set from one batch. Times do not depend on it",
+    Flag.FIRST_CALL: "the first call of a new model fails where XLA compiles it, so call the model "
+    "once without XLA before",
     Flag.RECOMPILES: "new input values make the mode compile again",
     Flag.INPUTS_DIFFER: "some inputs take much longer than others: the throughput is that over all "
     "of them, more than 5 % from that of the middle one, and depends on which were drawn",

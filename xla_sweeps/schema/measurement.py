@@ -22,6 +22,9 @@ Positive = Annotated[float, msgspec.Meta(gt=0)]
 INPUTS = 3
 """Inputs that rotate: the blocks of round n begin with input n modulo `INPUTS`."""
 
+OWN_INPUT = 1
+"""Position of a batch of the user's own among them, after one that is drawn like any other."""
+
 
 class Status(StrEnum):
     """End of a mode or a replicate: a closed set."""
@@ -112,6 +115,8 @@ class Flag(StrEnum):
     NO_REFERENCE = "no_float64_reference"
     CALIBRATED = "calibrated"
     """The outputs were the same for every input: the model has other statistics in this trial."""
+    FIRST_CALL = "first_call_fails"
+    """A new model's first call fails where XLA compiles it; after an eager call it does not."""
     RECOMPILES = "recompiles_per_input"
     """New input values make the mode compile again: its shapes depend on values."""
     INPUTS_DIFFER = "inputs_differ"

@@ -234,7 +234,16 @@ _OWN = (
         of=lambda trial: list(map(_input, trial.model.inputs)) or None if _is_own(trial) else None,
         help="inputs, if the model does not describe them: "
         "[{shape:[224,224,3],dtype:float32,low:0,high:255}]",
-        unset="the model's",
+        unset="the model's, or as `inputs` has them",
+    ),
+    Option(
+        usage="inputs=FILE",
+        of=lambda trial: trial.model.recipe.get("inputs") if _is_own(trial) else None,
+        resolved=True,
+        help="with model=local: a batch of your own, a .npy or .npz file; every mode must agree on "
+        "it too; only on the command line",
+        unset="none",
+        foreign="nothing",
     ),
 )
 

@@ -358,6 +358,8 @@ def _affecting(trial: Trial) -> dict[str, Any]:
     if "fingerprint" in document["model"]["recipe"]:  # the content counts, not the path
         recipe = document["model"]["recipe"]
         document["model"]["recipe"] = {
-            key: "" if key in ("path", "import") else value for key, value in recipe.items()
+            key: "" if key in ("path", "import") else value
+            for key, value in recipe.items()
+            if key != "inputs"  # the numbers of a batch count as little as those that are drawn
         }
     return document

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from xla_sweeps.schema.measurement import Agreement
+from xla_sweeps.schema.measurement import OWN_INPUT, Agreement
 from xla_sweeps.schema.trial import Precision
 
 TOLERANCE = {Precision.FLOAT32: 1e-4, Precision.MIXED_FLOAT16: 1e-2, Precision.MIXED_BFLOAT16: 2e-2}
@@ -112,11 +112,17 @@ def worst(agreements: Iterable[Agreement]) -> Agreement:
     return min(agreements, key=lambda one: (one.ok, -(one.rmse_rel or 0.0)))
 
 
-def on_input(agreement: Agreement, position: int) -> Agreement:
-    """The agreement, whose reason says on which of the rotating inputs."""
+def settles_nothing(agreement: Agreement) -> bool:
+    """True if eager's output was such that any would agree with it."""
+    return agreement.reason.endswith(SILENT)
+
+
+def on_input(agreement: Agreement, position: int, *, own: bool) -> Agreement:
+    """The agreement, whose reason says on which input; `own` if one of them is the user's."""
     if not agreement.reason:
         return agreement
-    return replace(agreement, reason=f"on input {position + 1}: {agreement.reason}")
+    name = "your batch" if own and position == OWN_INPUT else f"input {position + 1}"
+    return replace(agreement, reason=f"on {name}: {agreement.reason}")
 
 
 def compare_detections(

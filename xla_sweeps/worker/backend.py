@@ -87,8 +87,8 @@ class Model(Shared, Protocol):
     def count_macs(self, tell: Tell) -> None:
         """Count multiply-accumulates, unless they are known."""
 
-    def unread_weights(self, executable: Any) -> Failure | None:
-        """The failure of a mode that never reads weights that it should; None if it reads them."""
+    def find_flaw(self, executable: Any, tell: Tell) -> Failure | None:
+        """The failure of a mode whose outputs agree, but only here; None if there is none."""
 
     def runs_away(self, executable: Any, calls: int) -> str:
         """Reason why calls in a row are not steady, such as a loss that is not finite; or ""."""

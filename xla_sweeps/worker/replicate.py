@@ -166,11 +166,11 @@ class Replicate:
                 outcome, status=Status.MODE_NOT_EFFECTIVE, effective=evidence, failure=absent
             )
         outcome = self._verify(executable, replace(outcome, effective=evidence), 0)
-        unread = self._model.unread_weights(executable)
-        if unread is None or outcome.agreement is None:
+        flaw = self._model.find_flaw(executable, self._tell)
+        if flaw is None or outcome.agreement is None:
             return outcome
-        agreed = replace(outcome.agreement, ok=False, reason=unread.message)
-        return replace(outcome, status=Status.WRONG_RESULT, agreement=agreed, failure=unread)
+        agreed = replace(outcome.agreement, ok=False, reason=flaw.message)
+        return replace(outcome, status=Status.WRONG_RESULT, agreement=agreed, failure=flaw)
 
     def _verify(self, executable: Executable, outcome: ModeOutcome, position: int) -> ModeOutcome:
         """Check that a mode computes what eager computes; the worst agreement counts."""
@@ -178,10 +178,14 @@ class Replicate:
         agreed = compare()
         if not agreed.ok and self._model.add_reference(self._tell, position):
             agreed = compare()  # perhaps as close to float64 as eager is
-        if outcome.agreement is not None:
+        earlier = outcome.agreement
+        if earlier is not None:
             if agreed.refused and agreed.rmse_rel is None:
                 return outcome
-            agreed = agreement.worst((outcome.agreement, agreement.on_input(agreed, position)))
+            own = "inputs" in self._job.trial.model.recipe
+            agreed = agreement.on_input(agreed, position, own=own)
+            if not agreement.settles_nothing(earlier):
+                agreed = agreement.worst((earlier, agreed))
         status, failure = _gate(
             agreed,
             deterministic=self._model.deterministic,
@@ -191,7 +195,9 @@ class Replicate:
 
     def _verify_later(self, entry: Prepared, position: int) -> None:
         """Verify a mode on a later input, on which it has just been called."""
-        if position < self._model.compared_inputs and entry.outcome.status is Status.OK:
+        agreed, is_ok = entry.outcome.agreement, entry.outcome.status is Status.OK
+        is_open = agreed is not None and agreement.settles_nothing(agreed)
+        if position < self._model.compared_inputs and (is_ok or is_open):
             entry.outcome = self._verify(entry.executable, entry.outcome, position)
             self._model.reset_steady_memory()
 
@@ -324,5 +330,5 @@ def _gate(
         )
     status = Status.UNVERIFIABLE if agreed.refused else Status.WRONG_RESULT
     kind = "unverifiable" if agreed.refused else "disagreement"
-    hint = agreement.SILENT_HINT * agreed.reason.endswith(agreement.SILENT)
+    hint = agreement.SILENT_HINT * agreement.settles_nothing(agreed)
     return status, Failure(phase=Phase.VERIFY, kind=kind, message=agreed.reason, hint=hint)

@@ -20,9 +20,18 @@ from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.executable import Engine, Executable
 from xla_sweeps.backends.keras.mac_count import AT_LEAST_NOTE, MacCount
 from xla_sweeps.backends.keras.sources import OWN, LoadedModel, stateful_resets
-from xla_sweeps.backends.keras.sources.inputs import draw, is_floating, widen
+from xla_sweeps.backends.keras.sources.inputs import as_batch, draw, is_floating, widen
+from xla_sweeps.config.own_inputs import values_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError
-from xla_sweeps.schema.measurement import INPUTS, Agreement, Failure, Flag, Flagged, Phase
+from xla_sweeps.schema.measurement import (
+    INPUTS,
+    OWN_INPUT,
+    Agreement,
+    Failure,
+    Flag,
+    Flagged,
+    Phase,
+)
 from xla_sweeps.schema.modes import Mode, mode_of
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import InputSpec, ModelSpec, ReplicateJob, Trial
@@ -304,8 +313,8 @@ class KerasBench(ABC, Generic[E]):
         self.seconds["macs"] = time.perf_counter() - begun
         tell(protocol.Built(model=self.facts))
 
-    def unread_weights(self, executable: E) -> Failure | None:
-        """The failure of a mode that never reads weights of an own model; None if it reads them.
+    def find_flaw(self, executable: E, tell: Tell) -> Failure | None:
+        """The failure of a mode that never reads weights of an own model; None if it does.
 
         A mode is compared with eager: if eager does not read them, no mode can be right.
         """
@@ -412,7 +421,11 @@ def build(job: ReplicateJob, kind: type[B], *, device: str) -> B:
     bench = kind(
         trial=trial, device=device, built=built, facts=facts_of(trial, built), modes=job.modes
     )
-    bench.place(bench.draw_batches(rng))
+    batches = bench.draw_batches(rng)
+    own = spec.recipe.get("inputs")
+    if own and not trial.data:
+        batches[OWN_INPUT] = as_batch(values_of(own, built.inputs), built.inputs)
+    bench.place(batches)
     if spec.weights == "random" and not job.adopts:
         bench.calibrate(rng)
     bench.begin()

@@ -14,7 +14,7 @@ import numpy as np
 
 from xla_sweeps.backends.keras import sources
 from xla_sweeps.backends.keras.initial import drawn_by_numpy
-from xla_sweeps.backends.keras.sources import LoadedModel, applications
+from xla_sweeps.backends.keras.sources import LoadedModel, Wrap, applications
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 
@@ -61,11 +61,13 @@ def build(
     step: Step = forward_of,
     batch_size: int = 1,
     narrowed: Callable[[Any], Any],
+    first: Wrap = lambda call: call,
 ) -> BuiltModel:
     """Build a model.
 
     A user's own is built as his program builds it: with Keras's initializers, and first called on a
-    batch of the size that is measured. What is traced in that call may hold both for good.
+    batch of the size that is measured, in what `first` makes of the call. What is traced in it may
+    hold both for good.
 
     Raises:
         ConfigError: the constructor does not exist, or the model does not support the scenario.
@@ -75,7 +77,7 @@ def build(
     library.utils.set_random_seed(seed)
     drawn = nullcontext() if spec.library == sources.OWN else drawn_by_numpy()
     with _dtype_policy(library, str(precision)), drawn:  # Keras refuses an enum
-        loaded = sources.load(spec, batch_size=batch_size)
+        loaded = sources.load(spec, batch_size=batch_size, first=first)
     forward = step(loaded, spec)
 
     def call(batch: Any) -> Any:

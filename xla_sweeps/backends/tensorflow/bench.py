@@ -17,11 +17,12 @@ import tensorflow as tf
 from xla_sweeps.backends.keras.bench import TRIVIAL_SYNCHRONIZATION, KerasBench, waits
 from xla_sweeps.backends.keras.mac_count import MacCount
 from xla_sweeps.backends.keras.macs import count_macs
-from xla_sweeps.backends.tensorflow import memory, models, modes
+from xla_sweeps.backends.keras.sources import OWN
+from xla_sweeps.backends.tensorflow import memory, models, modes, witness
 from xla_sweeps.backends.tensorflow.operations import compiled_inside, fingerprint, lower
 from xla_sweeps.errors import XlaSweepsError
-from xla_sweeps.schema.measurement import Flag, Flagged
-from xla_sweeps.schema.modes import Execution, Mode, mode_of
+from xla_sweeps.schema.measurement import Failure, Flag, Flagged
+from xla_sweeps.schema.modes import Execution, Mode, Scenario, mode_of
 from xla_sweeps.trial import pacing, protocol
 from xla_sweeps.worker.backend import Tell
 
@@ -80,6 +81,14 @@ class Bench(KerasBench[modes.ModeExecutable]):
         executable = super().bind(mode)
         executable.sync_by_reading = self.sync_by_reading
         return executable
+
+    def find_flaw(self, executable: modes.ModeExecutable, tell: Tell) -> Failure | None:
+        """Weights that a mode never reads, or what XLA makes of a model that was never called."""
+        flaw, mode = super().find_flaw(executable, tell), executable.mode
+        is_own = self.trial.model.library == OWN and self.trial.scenario is Scenario.CALL
+        if flaw or not (is_own and self.deterministic and mode.execution is Execution.XLA):
+            return flaw
+        return witness.flaw_of(self, tell)
 
     def note_build(self, executable: modes.ModeExecutable, tell: Tell) -> None:
         """Note what was built, from the first mode that is traced, and what graph mode made of it.

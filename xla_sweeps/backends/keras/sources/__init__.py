@@ -129,8 +129,14 @@ def not_loaded(
     )
 
 
-def load(spec: ModelSpec, *, batch_size: int = 1) -> LoadedModel:
+Wrap = Callable[[Callable[[Any], Any]], Callable[[Any], Any]]
+"""Makes another function of a call, such as a compiled one."""
+
+
+def load(spec: ModelSpec, *, batch_size: int = 1, first: Wrap = lambda call: call) -> LoadedModel:
     """Load a model from its source, with the weights of its spec.
+
+    The first call of a user's own is made by what `first` makes of it.
 
     Raises:
         XlaSweepsError: it cannot be loaded; the message is one line.
@@ -144,7 +150,7 @@ def load(spec: ModelSpec, *, batch_size: int = 1) -> LoadedModel:
         raise XlaSweepsError(
             f"source={spec.source}: {spec.library} cannot be imported: {error_line(error)}"
         ) from error
-    more = {"batch_size": batch_size} if spec.library == OWN else {}
+    more = {"batch_size": batch_size, "first": first} if spec.library == OWN else {}
     loaded = loader.load(spec, **more)
     assert isinstance(loaded, LoadedModel)
     return loaded

@@ -100,9 +100,14 @@ def draw_samples(given: InputSpec, count: int, rng: np.random.Generator) -> np.n
 
 def draw(inputs: Sequence[InputSpec], count: int, rng: np.random.Generator) -> Any:
     """A batch of `count` random samples: a tensor, or a tuple if the model has several inputs."""
+    return as_batch([draw_samples(given, count, rng) for given in inputs], inputs)
+
+
+def as_batch(values: Sequence[np.ndarray], inputs: Sequence[InputSpec]) -> Any:
+    """The values of each input as a batch of tensors, in the types of the inputs."""
     tensors = tuple(
-        keras.ops.cast(keras.ops.convert_to_tensor(draw_samples(given, count, rng)), given.dtype)
-        for given in inputs
+        keras.ops.cast(keras.ops.convert_to_tensor(array), given.dtype)
+        for array, given in zip(values, inputs, strict=True)
     )
     return tensors[0] if len(tensors) == 1 else tensors
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 import keras
 import numpy as np
 
-from xla_sweeps.backends.keras.sources import LoadedModel
+from xla_sweeps.backends.keras.sources import LoadedModel, Wrap
 from xla_sweeps.backends.keras.sources.applications import library_named
 from xla_sweeps.backends.keras.sources.inputs import bind, draw, from_specs
 from xla_sweeps.errors import XlaSweepsError
@@ -25,7 +25,7 @@ _SAVED_MODEL = "xla_sweeps.backends.tensorflow.sources.saved_model"
 """Loads a SavedModel, which is TensorFlow's own."""
 
 
-def load(spec: ModelSpec, *, batch_size: int) -> LoadedModel:
+def load(spec: ModelSpec, *, batch_size: int, first: Wrap) -> LoadedModel:
     """Load or build the model; its weights stay as they are.
 
     Raises:
@@ -36,10 +36,10 @@ def load(spec: ModelSpec, *, batch_size: int) -> LoadedModel:
         return cast(LoadedModel, importlib.import_module(_SAVED_MODEL).load(spec))
     if spec.recipe["kind"] == "keras":
         model = _load_keras(path, spec.recipe.get("import"))
-        return _from_keras(model, spec, batch_size, rebuildable=False)
+        return _from_keras(model, spec, batch_size, first, rebuildable=False)
     built = _call_function(path, spec)
     if _is_keras_model(built):
-        return _from_keras(built, spec, batch_size, rebuildable=True)
+        return _from_keras(built, spec, batch_size, first, rebuildable=True)
     if not callable(built):
         raise XlaSweepsError(
             f"path={path} returned a {type(built).__name__}, which cannot be called on a batch"
@@ -155,7 +155,9 @@ def _is_keras_model(built: Any) -> bool:
     )
 
 
-def _from_keras(model: Any, spec: ModelSpec, batch_size: int, *, rebuildable: bool) -> LoadedModel:
+def _from_keras(
+    model: Any, spec: ModelSpec, batch_size: int, first: Wrap, *, rebuildable: bool
+) -> LoadedModel:
     declared = getattr(model, "inputs", None) or []
     structure = _nesting(model, declared)
     inputs = spec.inputs
@@ -171,8 +173,8 @@ def _from_keras(model: Any, spec: ModelSpec, batch_size: int, *, rebuildable: bo
     batch = declared[0].shape[0] if declared else None
     if not getattr(model, "built", True) or not declared:
         # A subclassed model creates its variables in its first call.
-        outputs = model(pack(_first_batch(inputs, batch or batch_size)), training=False)
-        _refuse_callables(outputs, _where(spec))
+        call = first(lambda given: model(pack(given), training=False))
+        _refuse_callables(call(_first_batch(inputs, batch or batch_size)), _where(spec))
     return LoadedModel.of_keras(model, inputs, pack=pack, rebuildable=rebuildable, batch=batch)
 
 

@@ -108,11 +108,11 @@ class ColdStartBench(Bench):
         if not self.adopts and executable.mode.entry is not Entry.SAVED:
             super().note_build(executable, tell)
 
-    def unread_weights(self, executable: modes.ModeExecutable) -> Failure | None:
+    def find_flaw(self, executable: modes.ModeExecutable, tell: Tell) -> Failure | None:
         """None: a SavedModel has its own; the first worker has looked at the others'."""
         if self.adopts or executable.mode.entry is Entry.SAVED:
             return None
-        return super().unread_weights(executable)
+        return super().find_flaw(executable, tell)
 
 
 def build(job: ReplicateJob, device: str) -> ColdStartBench:

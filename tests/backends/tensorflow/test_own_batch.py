@@ -1,0 +1,136 @@
+"""A batch of the user's own, and a new model that is first called as his line calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from desk import Heard, desk_of, set_up
+from factories import TRIAL
+
+from xla_sweeps.config import local_model
+from xla_sweeps.schema.measurement import Flag, Flagged, ModeOutcome, Status
+from xla_sweeps.schema.trial import ReplicateJob, trial_id
+from xla_sweeps.trial import protocol
+
+pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::UserWarning")]
+
+MODES = ("eager", "graph", "xla")
+
+NET = '''
+import keras
+import tensorflow as tf
+
+class Top(keras.layers.Layer):
+    """Whether the third score is the largest: XLA compares with NaN as eager does not."""
+    def call(self, scores):
+        wanted = tf.zeros(tf.shape(scores)[:1], tf.int32) + 2
+        return tf.cast(tf.math.in_top_k(wanted, scores, 1), tf.float32)
+
+class Keeps(keras.Model):
+    """Twice as much where the first call was compiled."""
+    factor = None
+    def call(self, x):
+        if self.factor is None:
+            self.factor = 1.0 if tf.executing_eagerly() else 2.0
+        return self.factor * tf.reduce_sum(x, axis=1)
+
+class Opens(keras.Model):
+    """Reads a value in its first call, which a compiled call cannot."""
+    bias = None
+    def call(self, x):
+        if self.bias is None:
+            self.bias = float(tf.reduce_max(x)) * 0 + 1
+        return x + self.bias
+
+class Plain(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(3)
+    def call(self, x):
+        return self.dense(x)
+
+class Drawn(keras.Model):
+    """Another model each time that it is built."""
+    def __init__(self):
+        super().__init__()
+        import secrets
+        self.factor = 1.0 + secrets.randbelow(1000)
+    def call(self, x):
+        return self.factor * x
+
+def top():
+    scores = keras.Input((4,))
+    return keras.Model(scores, Top()(scores))
+'''
+
+BATCH = np.array([[0.5, np.nan, 0.7, 0.6], [0.1, 0.2, 0.9, 0.3]], "float32")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text(NET)
+    np.save("batch.npy", BATCH)
+    yield
+    keras.backend.clear_session()
+
+
+def measure(function: str, **given: Any) -> tuple[dict[str, ModeOutcome], list[Flagged]]:
+    """The outcomes of a trial of an own model once each mode is warm, and its caveats."""
+    asked = {"model": {"name": "local"}, "path": f"net.py:{function}", "trust_code": True}
+    inputs = [{"shape": [4], "high": 1}]
+    spec = local_model.user_model_spec({**asked, "input_spec": inputs, **given})
+    trial = replace(TRIAL, model=spec, batch_size=len(BATCH), modes=MODES)
+    job = ReplicateJob(trial=trial, replicate=1, modes=MODES, order_seed=0)
+    heard = Heard()
+    desk = desk_of(job, set_up(job, heard), heard)
+    for label in MODES:
+        desk.answer(protocol.Prepare(mode=label))
+        desk.answer(protocol.WarmUp(mode=label))
+    outcomes = {label: entry.outcome for label, entry in desk._prepared.items()}
+    return outcomes, [one.flagged for one in heard.events if isinstance(one, protocol.Caveat)]
+
+
+def test_every_mode_must_agree_on_the_users_own_batch() -> None:
+    drawn, _ = measure("top")
+    assert {one.status for one in drawn.values()} <= {Status.OK, Status.UNVERIFIABLE}
+    own, _ = measure("top", inputs="batch.npy")
+    assert [one.status for one in own.values()] == [Status.OK, Status.OK, Status.WRONG_RESULT]
+    failure = own["xla"].failure
+    assert failure is not None
+    assert failure.message.startswith("on your batch: outputs differ")
+
+
+def test_the_values_of_the_users_batch_are_no_other_trial() -> None:
+    asked = {"model": {"name": "local"}, "path": "net.py:top", "trust_code": True}
+    asked["input_spec"] = [{"shape": [4], "high": 1}]
+    trials = [
+        replace(TRIAL, model=local_model.user_model_spec({**asked, **more}))
+        for more in ({}, {"inputs": "batch.npy"})
+    ]
+    assert len({trial_id(trial, {}) for trial in trials}) == 1
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "flags"),
+    [
+        ("Plain", "ok", []),
+        ("Keeps", "first_call", []),
+        ("Opens", "ok", [Flag.FIRST_CALL]),
+        ("Drawn", "ok", []),
+    ],
+)
+def test_a_new_model_is_first_called_as_the_user_calls_it(
+    function: str, kind: str, flags: list[Flag]
+) -> None:
+    outcomes, caveats = measure(function)
+    xla = outcomes["xla"]
+    assert (xla.failure.kind if xla.failure else str(xla.status)) == kind
+    assert [each.flag for each in caveats if each.flag is not Flag.NO_REFERENCE] == flags
+    assert {str(outcomes[label].status) for label in ("eager", "graph")} == {"ok"}

@@ -1,0 +1,182 @@
+"""Inputs of the user's own model: as `input_spec` describes them, or as a batch of his has them."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xla_sweeps.config import values
+from xla_sweeps.errors import ConfigError, unknown_name
+from xla_sweeps.schema.trial import InputSpec
+
+DTYPES = (
+    *("float32", "float16", "bfloat16", "float64", "bool"),
+    *("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
+)
+
+LARGEST = 1e30
+"""The largest number that inputs are drawn from, either sign: float32 goes up to 3e38."""
+
+_UNNAMED = "arr_"
+"""Beginning of the names that NumPy gives arrays that are saved without one."""
+
+
+@dataclass(frozen=True)
+class OwnArray:
+    """The values of one input for a batch, and its name where it has one."""
+
+    values: Any
+    name: str
+
+    @classmethod
+    def of(cls, part: Any, name: str, *, where: str) -> OwnArray:
+        """An array of numbers with the batch as first dimension; `ConfigError` for any other."""
+        import numpy as np
+
+        given = np.asarray(part)
+        if given.dtype == np.float64 and not hasattr(part, "dtype"):
+            with np.errstate(over="ignore"):
+                given = given.astype(np.float32)
+        if given.dtype.kind not in "fiub" or not given.size or not given.ndim:
+            raise ConfigError(
+                f"{where}: expected numbers with the batch as first dimension, not "
+                f"{given.dtype} of shape {given.shape}"
+            )
+        if str(given.dtype) not in DTYPES:
+            raise unknown_name(f"dtype in {where}", str(given.dtype), DTYPES, listed=len(DTYPES))
+        return cls(given, name)
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """Shape without the batch, dtype and range: of the finite values, since they are drawn."""
+        import numpy as np
+
+        finite = self.values[np.isfinite(self.values)]
+        low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+        if self.values.dtype.kind in "iub":  # drawn below `high`
+            high += 1
+        else:  # another batch of the same data asks for the same trial
+            most = min(LARGEST, float(np.finfo(self.values.dtype).max))
+            low, high = -_round_up(-low, most), _round_up(high, most)
+        high = high if high > low else low + 1
+        shape, dtype = list(self.values.shape[1:]), str(self.values.dtype)
+        spec = {"shape": shape, "dtype": dtype, "low": low, "high": high}
+        return spec | ({"name": self.name} if self.name else {})
+
+
+def size_of(arrays: Iterable[OwnArray], asked: int | None = None) -> int:
+    """The batch size of arrays, and of `batch_size` where it is asked for."""
+    sizes = {len(array.values) for array in arrays} | ({asked} if asked else set())
+    if len(sizes) > 1:
+        raise ConfigError(f"inputs: different batch sizes: {', '.join(map(str, sorted(sizes)))}")
+    return sizes.pop()
+
+
+def arrays_in(path: str) -> list[OwnArray]:
+    """The arrays of a .npy or .npz file, by name where they have one; nothing in it is run.
+
+    Raises:
+        ConfigError: it is no such file, or holds something else than numbers.
+    """
+    import numpy as np
+
+    where, place = f"inputs={path}", Path(path).expanduser()
+    try:
+        with contextlib.ExitStack() as stack:
+            content = np.load(place, allow_pickle=False)
+            is_one = isinstance(content, np.ndarray)
+            named = {"": content} if is_one else dict(stack.enter_context(content))
+    except FileNotFoundError as error:
+        raise ConfigError(f"{where}: no such file") from error
+    except Exception as error:  # NumPy raises many kinds for what is no such file
+        saved = "as numpy.save or numpy.savez write it"
+        raise ConfigError(f"{where}: expected a .npy or .npz file of numbers, {saved}") from error
+    if not named:
+        raise ConfigError(f"{where}: holds no array")
+    is_unnamed = all(name.startswith(_UNNAMED) for name in named)
+    return [
+        OwnArray.of(array, "" if is_unnamed else name, where=where) for name, array in named.items()
+    ]
+
+
+def apply(document: Mapping[str, Any], explicit: Collection[str]) -> Mapping[str, Any]:
+    """A configuration with the batch size of `inputs`, and their specification unless one is given.
+
+    Raises:
+        ConfigError: they do not fit what is given.
+    """
+    path = values.optional(values.text, document, "inputs")
+    if not path:
+        return document
+    arrays = arrays_in(path)
+    asked = values.integer(document, "batch_size", at_least=1) if "batch_size" in explicit else None
+    specs = document["input_spec"] or [array.spec for array in arrays]
+    return {**document, "input_spec": specs, "batch_size": size_of(arrays, asked)}
+
+
+def values_of(path: str, inputs: Sequence[InputSpec]) -> list[Any]:
+    """The values that a file has for each input, by name where both have one.
+
+    Raises:
+        ConfigError: it cannot be read, or holds more or fewer, or other shapes.
+    """
+    arrays = arrays_in(path)
+    by_name = {array.name: array for array in arrays if array.name}
+    pairs = zip(inputs, arrays, strict=False)
+    chosen = [by_name.get(given.name, array).values for given, array in pairs]
+    wanted = [given.shape for given in inputs]
+    if [one.shape[1:] for one in chosen] != wanted or len(arrays) != len(inputs):
+        has = ", ".join(str(list(array.values.shape[1:])) for array in arrays)
+        needs = ", ".join(str(list(shape)) for shape in wanted)
+        raise ConfigError(f"inputs={path}: samples of shape {has}; input_spec asks for {needs}")
+    return chosen
+
+
+def specified(given: Any) -> tuple[InputSpec, ...]:
+    """The inputs that `input_spec` describes; `ConfigError` where it cannot be read."""
+    if given is None:
+        return ()
+    entries = [given] if isinstance(given, Mapping) else given
+    if not isinstance(entries, list) or not entries:
+        why = "give one mapping for each input, as in input_spec=[{shape:[224,224,3]}]"
+        raise ConfigError(f"input_spec={given}: {why}")
+    inputs = tuple(_input(one, where=f"input_spec[{place}]") for place, one in enumerate(entries))
+    names = [spec.name for spec in inputs]
+    if len(inputs) > 1 and any(names) and (not all(names) or len(set(names)) < len(names)):
+        raise ConfigError(f"input_spec: name every input, each differently, or none: {names}")
+    return inputs
+
+
+def _input(entry: Any, *, where: str) -> InputSpec:
+    keys = ("shape", "dtype", "low", "high", "name")
+    if not isinstance(entry, Mapping) or "shape" not in entry:
+        example = "{shape:[224,224,3]}"
+        raise ConfigError(f"{where}={entry}: give a shape without the batch, as in {example}")
+    for key in entry:
+        if key not in keys:
+            raise unknown_name(f"key of {where}", str(key), keys)
+    shape = entry["shape"]
+    given = {"high": 2 if entry.get("dtype") == "bool" else 255, **entry}
+    given["shape"] = shape if isinstance(shape, list) else [shape]
+    made = values.convert(given, InputSpec, where=where)
+    if any(size < 1 for size in made.shape):
+        raise ConfigError(f"{where}.shape={shape}: expected integers of at least 1")
+    if made.dtype not in DTYPES:
+        raise unknown_name(f"dtype in {where}", made.dtype, DTYPES, listed=len(DTYPES))
+    for key, value in (("low", made.low), ("high", made.high)):
+        if not abs(value) <= LARGEST:
+            raise ConfigError(f"{where}.{key}={value}: expected a number up to ±{LARGEST:g}")
+    if not made.low < made.high:
+        raise ConfigError(f"{where}: low={made.low:g} must be below high={made.high:g}")
+    return made
+
+
+def _round_up(bound: float, most: float) -> float:
+    """Zero, 255, the power of two at or above, or the most that is allowed."""
+    if bound <= 0 or bound >= most:
+        return most if bound > 0 else 0.0
+    return 255.0 if 128 < bound <= 255 else min(most, 2.0 ** math.ceil(math.log2(bound)))
