@@ -158,6 +158,8 @@ def _ship_model(
 
 @refusing("model: it cannot be called on these inputs")
 def _outputs(model: Any, example: Any) -> list[Any]:
+    if isinstance(example, Mapping) and own_inputs.takes_by_name(model.call, example):
+        return _flat(model(**example, training=False))
     return _flat(model(example, training=False))
 
 

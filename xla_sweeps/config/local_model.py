@@ -40,6 +40,10 @@ def user_model_spec(document: Mapping[str, Any]) -> ModelSpec:
         )
     resolution = values.optional(values.integer, document, "resolution", at_least=1)
     inputs = own_inputs.specified(document["input_spec"])
+    if signature := values.optional(values.text, document, "signature"):
+        if recipe["kind"] != "saved_model":
+            raise ConfigError(f"signature={signature}: only a SavedModel folder has signatures")
+        recipe["signature"] = signature
     if batch := values.optional(values.text, document, "inputs"):
         own_inputs.values_of(batch, inputs)
         recipe["inputs"] = batch

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,11 @@ def arrays_in(path: str) -> list[OwnArray]:
     return [
         OwnArray.of(array, "" if is_unnamed else name, where=where) for name, array in named.items()
     ]
+
+
+def takes_by_name(call: Callable[..., Any], names: Collection[str]) -> bool:
+    """True if several inputs are arguments of a call by their names, not one dictionary."""
+    return len(names) > 1 and set(names) <= set(inspect.signature(call).parameters)
 
 
 def apply(document: Mapping[str, Any], explicit: Collection[str]) -> Mapping[str, Any]:

@@ -190,7 +190,7 @@ def _model(document: Mapping[str, Any], explicit: Collection[str]) -> ModelSpec:
             keeps = "your own model keeps its weights; leave weights out"
             raise ConfigError(f"weights={document['weights']}: {keeps}")
         return user_model_spec(document)
-    for key in ("path", "import", "inputs", "input_spec"):
+    for key in ("path", "import", "signature", "inputs", "input_spec"):
         if document.get(key) is not None:
             applies = "applies only to a model of your own; add model=local"
             raise ConfigError(f"{key}={document[key]}: {applies}")

@@ -222,6 +222,13 @@ _OWN = (
         foreign="nothing",
     ),
     Option(
+        usage="signature=NAME",
+        of=lambda trial: trial.model.recipe.get("signature") if _is_own(trial) else None,
+        help="with a SavedModel of your own: the signature that is called",
+        unset="its call, else serving_default",
+        foreign="name",
+    ),
+    Option(
         usage="trust_code=BOOL",
         of=lambda trial: True if _is_own(trial) else None,
         resolved=True,

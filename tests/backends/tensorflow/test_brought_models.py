@@ -10,9 +10,11 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from built_models import build, outputs, own
 
 from xla_sweeps.backends.keras.sources import stateful_resets
+from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec
 
@@ -121,3 +123,79 @@ def test_layers_that_keep_a_state_are_reset_also_within_others() -> None:
     assert np.allclose(first, model(batch))
     assert stateful_resets(None) == []
     assert stateful_resets(keras.Sequential([keras.layers.GRU(3)])) == []
+
+
+ASKED = """
+import keras
+from keras import layers
+
+class ByName(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = layers.Dense(2)
+
+    def call(self, x, scale=None, training=False):
+        return self.dense(x) if scale is None else self.dense(x) * scale[:, None]
+
+class OfOne(ByName):
+    def call(self, given):
+        return super().call(given["x"], given["scale"])
+
+def ids(first):
+    given = keras.Input((6,), dtype="int32")
+    return keras.Model(given, layers.Dense(2)(layers.Flatten()(first(given))))
+
+def embedding():
+    return ids(layers.Embedding(20, 3))
+
+def lookup():
+    return ids(layers.IntegerLookup(vocabulary=[3, 7, 5], output_mode="multi_hot"))
+"""
+
+
+@pytest.mark.parametrize("function", ["ByName", "OfOne"])
+def test_inputs_are_arguments_of_the_call_where_they_have_their_names(
+    function: str, tmp_path: Path
+) -> None:
+    (tmp_path / "asked.py").write_text(ASKED)
+    specs = [{"shape": [3], "name": "x"}, {"shape": [], "name": "scale", "low": 2, "high": 3}]
+    built = build(own(f"asked.py:{function}", input_spec=specs))
+    (output,) = outputs(built)
+    dense = built.loaded.keras_model.dense
+    x, scale = keras.tree.flatten(draw(built.inputs, 2, np.random.default_rng(0)))
+    np.testing.assert_allclose(output, np.asarray(dense(x)) * np.asarray(scale)[:, None], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("function", "low", "high"), [("embedding", 0, 20), ("lookup", 3, 8)])
+def test_indices_are_drawn_as_the_layer_that_reads_them_takes_them(
+    function: str, low: int, high: int, tmp_path: Path
+) -> None:
+    (tmp_path / "asked.py").write_text(ASKED)
+    built = build(own(f"asked.py:{function}"))
+    assert built.inputs == (InputSpec(shape=(6,), dtype="int32", low=low, high=high),)
+    assert outputs(built)[0].shape == (2, 2)
+
+
+def saved_with_signatures(folder: Path, *names: str) -> str:
+    module = tf.Module()
+    spec = tf.TensorSpec((None, 3), tf.float32)
+    ways = {"encode": lambda x: {"code": x * 2}, "decode": lambda x: {"picture": x * 3}}
+    functions = {name: tf.function(ways[name], input_signature=[spec]) for name in names}
+    tf.saved_model.save(module, str(folder), signatures=functions)
+    return str(folder)
+
+
+def test_a_signature_of_a_saved_model_is_called_by_its_name(tmp_path: Path) -> None:
+    path = saved_with_signatures(tmp_path / "both", "encode", "decode")
+    for name, factor in (("encode", 2), ("decode", 3)):
+        built = build(own(path, signature=name))
+        batch = draw(built.inputs, 2, np.random.default_rng(0))
+        np.testing.assert_allclose(outputs(built)[0], np.asarray(batch) * factor, rtol=1e-6)
+    with pytest.raises(XlaSweepsError, match="signature=encode; it has encode, decode"):
+        build(own(path))
+    with pytest.raises(XlaSweepsError, match=r"unknown signature of .* Did you mean 'encode'"):
+        build(own(path, signature="encoder"))
+    with pytest.raises(XlaSweepsError, match="only a SavedModel folder has signatures"):
+        own("net.py:texts", signature="encode")
+    alone = saved_with_signatures(tmp_path / "one", "decode")
+    assert outputs(build(own(alone)))[0].shape == (2, 3)

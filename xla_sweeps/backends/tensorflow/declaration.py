@@ -106,6 +106,12 @@ _FAILURES = (
         "build that layer with dtype='float32'",
     ),
     KnownFailure(
+        re.compile(r"indices\[[\d,]*\] = (?P<index>-?\d+) is not in \[0, (?P<count>\d+)\)"),
+        Status.RUN_ERROR,
+        lambda match: (f"the index {match['index']} is not in [0, {match['count']})", ""),
+        "draw inputs in the model's range: low and high in input_spec, or inputs=batch.npy",
+    ),
+    KnownFailure(
         re.compile(r"failed to lift variable creations out of this tf.function", re.I),
         Status.TRACE_ERROR,
         _say("the model creates variables inside its call, so it cannot be compiled"),

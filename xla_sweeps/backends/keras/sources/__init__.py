@@ -67,16 +67,21 @@ class LoadedModel:
         inputs: tuple[InputSpec, ...],
         *,
         pack: Callable[[Any], Any] = lambda batch: batch,
+        call: Callable[..., Any] | None = None,
         **more: Any,
     ) -> LoadedModel:
         """A Keras model that takes batches as `pack` nests them, with further fields.
+
+        `call` is what calls it, where that is not the model itself.
 
         It is called with `training=False`, unless that would overrule a layer that was called with
         `training=True`.
         """
         inference = None if trains_always(model) else False
         return cls(
-            forward=lambda batch, training=inference: model(pack(batch), training=training),
+            forward=lambda batch, training=inference: (call or model)(
+                pack(batch), training=training
+            ),
             inputs=inputs,
             variables=model.variables,
             keras_model=model,

@@ -7,7 +7,9 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +19,7 @@ import numpy as np
 from xla_sweeps.backends.keras.sources import LoadedModel, Wrap
 from xla_sweeps.backends.keras.sources.applications import library_named
 from xla_sweeps.backends.keras.sources.inputs import bind, draw, from_specs
+from xla_sweeps.config.own_inputs import takes_by_name
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 from xla_sweeps.trial.failures import error_line, root_cause
@@ -167,15 +170,53 @@ def _from_keras(
             if isinstance(structure, Mapping)
             else {given.name: given for given in declared}
         )
-        inputs = from_specs(by_name, resolution=spec.resolution_px, where=_where(spec))
+        drawn = from_specs(by_name, resolution=spec.resolution_px, where=_where(spec))
+        ranges = map(_index_ranges(model).get, map(id, keras.tree.flatten(by_name)))
+        inputs = tuple(
+            replace(given, low=bounds[0], high=bounds[1]) if bounds else given
+            for given, bounds in zip(drawn, ranges, strict=True)
+        )
     inputs = inputs or _one_image(spec)
     pack = _packer(inputs, structure if declared else None)
     batch = declared[0].shape[0] if declared else None
+    names = [] if declared else [given.name for given in inputs]
+    make = partial(LoadedModel.of_keras, model, inputs, pack=pack, call=call_of(model, names))
     if not getattr(model, "built", True) or not declared:
         # A subclassed model creates its variables in its first call.
-        call = first(lambda given: model(pack(given), training=False))
+        call = first(partial(make().forward, training=False))
         _refuse_callables(call(_first_batch(inputs, batch or batch_size)), _where(spec))
-    return LoadedModel.of_keras(model, inputs, pack=pack, rebuildable=rebuildable, batch=batch)
+    return make(rebuildable=rebuildable, batch=batch)
+
+
+def call_of(model: Any, names: Collection[str]) -> Callable[..., Any]:
+    """The model, or a function where inputs of these names are arguments of its call.
+
+    Keras wants the first of them by its place.
+    """
+    if not takes_by_name(model.call, names):
+        return model  # type: ignore[no-any-return]
+    order = list(inspect.signature(model.call).parameters)
+
+    def call(given: Mapping[str, Any], **more: Any) -> Any:
+        first, *others = sorted(given, key=order.index)
+        return model(given[first], **{name: given[name] for name in others}, **more)
+
+    return call
+
+
+def _index_ranges(model: Any) -> dict[int, tuple[int, int]]:
+    """The values that layers which look them up take, by the id of a declared input they read."""
+    ranges: dict[int, tuple[int, int]] = {}
+    for layer in model.layers:
+        words = []
+        if type(layer).__name__ == "Embedding":
+            words = [0, layer.input_dim - 1]
+        elif type(layer).__name__ == "IntegerLookup":
+            words = [int(word) for word in layer.get_vocabulary(include_special_tokens=False)]
+        for node in layer._inbound_nodes if words else ():
+            read = map(id, keras.tree.flatten(node.input_tensors))
+            ranges |= dict.fromkeys(read, (min(words), max(words) + 1))
+    return ranges
 
 
 def _nesting(model: Any, declared: Sequence[Any]) -> Any:

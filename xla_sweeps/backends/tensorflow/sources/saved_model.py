@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.keras.sources.inputs import bind, from_specs
-from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.errors import XlaSweepsError, unknown_name
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 
 
@@ -17,6 +17,10 @@ def load(spec: ModelSpec) -> LoadedModel:
     """Load the user's own; raises what `adapt` raises."""
     path = spec.recipe["path"]
     saved = tf.saved_model.load(path)
+    if name := spec.recipe.get("signature"):
+        if name not in saved.signatures:
+            raise unknown_name(f"signature of {path}", name, tuple(saved.signatures), listed=8)
+        saved = saved.signatures[name]
     return adapt(saved, where=path, inputs=spec.inputs, resolution=spec.resolution_px)
 
 
@@ -58,11 +62,12 @@ def _endpoint(saved: Any, where: str) -> Callable[..., Any]:
     if hasattr(saved, "serve"):
         return saved.serve  # type: ignore[no-any-return]
     signatures = getattr(saved, "signatures", {})
-    if "serving_default" in signatures:
-        return signatures["serving_default"]  # type: ignore[no-any-return]
-    names = ", ".join(signatures) or "none"
+    if "serving_default" in signatures or len(signatures) == 1:
+        return signatures.get("serving_default") or next(iter(signatures.values()))  # type: ignore[no-any-return]
+    names = ", ".join(signatures)
+    fix = f"give one of its signatures: signature={next(iter(signatures))}; it has {names}"
     raise XlaSweepsError(
-        f"{where} has nothing to call: no __call__, serve or serving_default; signatures: {names}"
+        f"{where} has no __call__, serve or serving_default; {fix if names else 'no signatures'}"
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from xla_sweeps.backends.keras import weights
-from xla_sweeps.backends.keras.sources.local import load_file
+from xla_sweeps.backends.keras.sources.local import call_of, load_file
 from xla_sweeps.errors import XlaSweepsError
 
 TOLERANCE = 1e-3
@@ -40,7 +40,9 @@ def load(folder: Path) -> Any:
     }
     with _lambdas_of(library.layers.Lambda, lambdas):
         model = load_file(library, folder / "model.keras", custom_objects=custom, safe_mode=False)
-    _compare(model(code["example"], training=False), code["outputs"], advice=_advice(model))
+    example = code["example"]
+    call = call_of(model, example if isinstance(example, Mapping) else ())
+    _compare(call(example, training=False), code["outputs"], advice=_advice(model))
     return model
 
 
