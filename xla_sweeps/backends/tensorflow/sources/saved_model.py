@@ -65,9 +65,10 @@ def _endpoint(saved: Any, where: str) -> Callable[..., Any]:
     if "serving_default" in signatures or len(signatures) == 1:
         return signatures.get("serving_default") or next(iter(signatures.values()))  # type: ignore[no-any-return]
     names = ", ".join(signatures)
-    fix = f"give one of its signatures: signature={next(iter(signatures))}; it has {names}"
+    several = f"signatures: {names}; name one: signature={names.partition(',')[0]}"
     raise XlaSweepsError(
-        f"{where} has no __call__, serve or serving_default; {fix if names else 'no signatures'}"
+        f"{where} has nothing to call: no __call__, serve or serving_default; "
+        f"{several if names else 'signatures: none'}"
     )
 
 
