@@ -227,6 +227,12 @@ def test_a_gpu_that_is_not_seen_is_one_line_with_what_to_do(engine: str) -> None
     assert "\n" not in line
 
 
+def test_jax_trains_by_a_models_own_step() -> None:
+    modes = told("jax", "jax_own_step")["modes"]
+    assert statuses(modes) == {"ok"}, modes
+    assert all(outcome["agreement"]["rmse_rel"] is not None for outcome in modes.values())
+
+
 def test_weights_that_jax_holds_as_constants_are_named() -> None:
     shown = told("jax", "jax_weights")
     assert shown == {"Plain": [None, None], "Jitted": ["weights_not_read"] * 2}

@@ -27,7 +27,7 @@ from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.backend import backend_named
 from xla_sweeps.schema.measurement import ModeOutcome
 from xla_sweeps.schema.modes import Scenario, mode_of
-from xla_sweeps.schema.trial import InputSpec, Precision, ReplicateJob, Training
+from xla_sweeps.schema.trial import COMPILED, InputSpec, Precision, ReplicateJob, Training
 from xla_sweeps.trial import protocol
 from xla_sweeps.trial.failures import diagnose_exception, error_text
 from xla_sweeps.worker.replicate import Replicate
@@ -322,6 +322,45 @@ def jax_weights() -> Any:
     return told
 
 
+def jax_own_step() -> Any:
+    """A training by a model's own `train_step`, which draws random numbers from a state."""
+    import jax
+
+    class Noisy(keras.Model):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense, self.seeds = keras.layers.Dense(3), keras.random.SeedGenerator(1)
+            self.total = keras.metrics.Mean(name="loss")
+
+        @property
+        def metrics(self) -> Any:
+            return [self.total]
+
+        def call(self, x: Any) -> Any:
+            return self.dense(x + keras.random.normal(keras.ops.shape(x), seed=self.seeds))
+
+        def train_step(self, state: Any, data: Any) -> Any:
+            trainable, others, optimizer, metrics = state
+
+            def loss_of(weights: Any) -> Any:
+                outputs, after = self.stateless_call(weights, others, data)
+                return keras.ops.mean(keras.ops.square(outputs - data)), after
+
+            (loss, others), gradients = jax.value_and_grad(loss_of, has_aux=True)(trainable)
+            trainable, optimizer = self.optimizer.stateless_apply(optimizer, gradients, trainable)
+            metrics = self.total.stateless_update_state(metrics, loss)
+            logs = {"loss": self.total.stateless_result(metrics)}
+            return logs, (trainable, others, optimizer, metrics)
+
+    def make() -> Any:
+        model = Noisy()
+        model.compile(optimizer=keras.optimizers.Adam(0.01))
+        return model
+
+    training = Training(optimizer=COMPILED)
+    return Desk(make, "train_step", library=OWN, training=training).measured()
+
+
 def jax_macs() -> Any:
     """Multiply-accumulates of programs, and whether they are a lower bound."""
     import jax
@@ -406,7 +445,7 @@ COMMON = (
 
 CHECKS: dict[str, tuple[Callable[[], Any], ...]] = {
     "tensorflow": COMMON,
-    "jax": (*COMMON, no_gpu, jax_weights, jax_macs),
+    "jax": (*COMMON, no_gpu, jax_weights, jax_own_step, jax_macs),
     "torch": (*COMMON, no_gpu, torch_proofs),
 }
 

@@ -182,7 +182,7 @@ def test_rounding_is_no_other_distribution() -> None:
 def test_the_reason_names_both_ranges_and_the_distance() -> None:
     reason = random_reason([2.0] * 4, [1.9, 2.1, 2.2, 2.3], rounding=ROUNDING)
     assert reason == (
-        "with dropout on, its losses are 2 to 2 over 4 draws of random numbers, eager's 1.9 to 2.3 "
+        "its losses are 2 to 2 over 4 draws of random numbers, eager's 1.9 to 2.3 "
         "(distance of the distributions: 0.75, allowed: 0.40)"
     )
 

@@ -30,8 +30,8 @@ from xla_sweeps.schema.modes import (
     mode_of,
     parse,
 )
-from xla_sweeps.schema.options import SYNTHETIC
-from xla_sweeps.schema.trial import Data, Precision, Training, Trial, as_typed
+from xla_sweeps.schema.options import LOCAL, SYNTHETIC
+from xla_sweeps.schema.trial import COMPILED, Data, Precision, Training, Trial, as_typed
 from xla_sweeps.system import pictures
 
 LEGACY = "tf_keras"
@@ -126,8 +126,14 @@ def training_of(
     """The training of a trial; None if it trains nothing."""
     if not SCENARIOS[scenario].trains:
         return None
+    optimizer = values.choice(document, "optimizer")
+    is_own = document["model"].get("name") == LOCAL
+    if is_own and not {"optimizer", "learning_rate"} & set(explicit):
+        optimizer = COMPILED
+    if optimizer == COMPILED and not is_own:
+        raise ConfigError("optimizer=compiled: only a model of your own is compiled; name another")
     return Training(
-        optimizer=values.choice(document, "optimizer"),
+        optimizer=optimizer,
         learning_rate=values.number(document, "learning_rate", at_most=MAX_RATE),
         data=_data(document, explicit, scenario),
     )

@@ -86,7 +86,8 @@ FLAG_TEXTS: dict[str, str] = {
     Flag.OUTPUTS_ELSEWHERE: "some outputs are not on the device, so a part of the model may run on "
     "the CPU",
     Flag.RANDOM_LAYERS: "the model has dropout or the like: XLA draws other random numbers "
-    "than the other modes, so losses differ; it was off while the modes were checked",
+    "than the other modes, so losses differ; modes were compared without it, or by the range of "
+    "their losses",
     Flag.EAGER_IS_GRAPH: "the model is a saved graph, which its eager calls run, so they cannot be "
     "compared with another model's eager execution",
     Flag.DRIFT: "the anchor trials before and after differ by more than 2 %: the machine's speed "

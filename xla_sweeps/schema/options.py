@@ -14,6 +14,7 @@ from typing import Any, Literal
 from xla_sweeps.schema.backend import BACKENDS
 from xla_sweeps.schema.modes import JIT_CANDIDATES, SCENARIOS, TAKING_BATCHES, TRAINING, Scenario
 from xla_sweeps.schema.trial import (
+    COMPILED,
     OPTIMIZERS,
     Effort,
     InputSpec,
@@ -148,7 +149,10 @@ _MEASURED = (
         of=lambda trial: trial.training.optimizer if trial.training else None,
         help=f"with scenario={' and '.join(TRAINING)}: Keras's optimizer",
         default=Training().optimizer,
-        choices={name: "momentum 0.9" if name == "sgd" else "" for name in OPTIMIZERS},
+        choices={
+            **{name: "momentum 0.9" if name == "sgd" else "" for name in OPTIMIZERS},
+            COMPILED: "your own model's, else sgd; its default unless you give a learning_rate",
+        },
     ),
     Option(
         usage="learning_rate=X",

@@ -192,6 +192,9 @@ OPTIMIZERS = (
 )
 """The classes of `keras.optimizers`, in lower case."""
 
+COMPILED = "compiled"
+"""The optimizer that the user's own model is compiled with, else `sgd`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Data:

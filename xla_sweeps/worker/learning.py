@@ -131,9 +131,8 @@ def random_reason(losses: Sequence[float], eager: Sequence[float], *, rounding: 
     if apart < UNLIKE:
         return ""
     return (
-        f"with dropout on, its losses are {_range(losses)} over {len(losses)} draws of random "
-        f"numbers, eager's {_range(eager)} (distance of the distributions: {apart:.2f}, allowed: "
-        f"{UNLIKE:.2f})"
+        f"its losses are {_range(losses)} over {len(losses)} draws of random numbers, eager's "
+        f"{_range(eager)} (distance of the distributions: {apart:.2f}, allowed: {UNLIKE:.2f})"
     )
 
 

@@ -13,21 +13,24 @@ import numpy as np
 from xla_sweeps.backends.jax.bench import JaxBench
 from xla_sweeps.backends.jax.declaration import BACKEND
 from xla_sweeps.backends.jax.modes import ENGINE, JaxExecutable
-from xla_sweeps.backends.keras import training
+from xla_sweeps.backends.keras import own_training, training
 from xla_sweeps.backends.keras.sources.inputs import is_floating
 from xla_sweeps.backends.keras.training import Run
 from xla_sweeps.schema.modes import Execution, Mode
 
-State = tuple[list[Any], list[Any], list[Any]]
-"""Values of the trainable variables, of the model's others, and of the optimizer's."""
+State = tuple[list[Any], ...]
+"""Values of the trainable variables, of the model's others, of the optimizer's.
+
+And of metrics, where the step is the model's own.
+"""
 
 
 @dataclass
 class TrainExecutable(JaxExecutable):
     """Training steps, each from the state that the one before has returned."""
 
-    first: State = ([], [], [])
-    now: State = ([], [], [])
+    first: State = ()
+    now: State = ()
 
     def prepare(self) -> None:
         """Start from the first state: steps return new arrays, and donate none."""
@@ -52,15 +55,24 @@ class Trainer(training.Trainer):
 
     backend = BACKEND
     engine = ENGINE
+    takes_own_steps = True
 
     def __init__(self, *given: Any, **named: Any) -> None:
         """Keep the state."""
         super().__init__(*given, **named)
-        self.first: State = (
-            [each.value for each in self.trainable],
-            [each.value for each in self.others],
-            [each.value for each in self.optimizer.variables],
-        )
+        self.first = self._state()
+
+    def _state(self) -> State:
+        """The state that the variables have now."""
+        model = self.model
+        parts = [model.trainable_variables, model.non_trainable_variables, self.optimizer.variables]
+        parts += [model.metrics_variables] if self.is_own else []
+        return tuple([each.value for each in part] for part in parts)
+
+    def try_step(self, batch: Any) -> None:
+        """Run the model's `train_step` eagerly; it changes nothing."""
+        self.optimizer.build(self.model.trainable_variables)
+        self.model.train_step(self._state(), batch)
 
     def advance(self, run: Run, state: State, batch: Any) -> tuple[Any, State]:
         """Run a step; its loss, and the state after it."""
@@ -68,7 +80,10 @@ class Trainer(training.Trainer):
         return loss, after
 
     def step(self, state: State, batch: Any) -> tuple[Any, State]:
-        """One training step on (images, labels), from a state; the loss, and the state after it."""
+        """One training step on (images, labels), or the model's own; the loss, the state after."""
+        if self.is_own:
+            logs, after = self.model.train_step(state, batch)
+            return own_training.loss_in(logs), tuple(map(list, after))
         images, labels = batch
         before, others_before, optimizer_before = state
 
@@ -92,9 +107,9 @@ class Trainer(training.Trainer):
 
     def start_state(self, rate: float | None = None) -> State:
         """The first state, with a learning rate of its own where one is given."""
-        trainable, others, optimizer = self.first
-        if rate is None:
+        if rate is None or self.is_own:
             return self.first
+        trainable, others, optimizer = self.first
         asked = self.optimizer.learning_rate
         pairs = zip(self.optimizer.variables, optimizer, strict=True)
         rated = [jnp.full_like(value, rate) if each is asked else value for each, value in pairs]

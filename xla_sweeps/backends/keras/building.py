@@ -175,8 +175,13 @@ def keras_library_of(model: Any) -> Any:
     return applications.library_named("tf_keras" if legacy else "keras")
 
 
-def wrap_model(model: Any, call: Callable[[Any], Any]) -> Any:
-    """A model with the layers of another, so that what it compiles is its own."""
+def wrap_model(
+    model: Any, call: Callable[[Any], Any], *, train_step: Callable[[Any], Any] | None = None
+) -> Any:
+    """A model with the layers of another, so that what it compiles is its own.
+
+    It is trained by `train_step` where one is given.
+    """
     library = keras_library_of(model)
 
     class Wrapper(library.Model):  # type: ignore[misc, name-defined]
@@ -188,6 +193,16 @@ def wrap_model(model: Any, call: Callable[[Any], Any]) -> Any:
 
         def call(self, batch: Any) -> Any:
             return call(batch)
+
+        def get_metrics_result(self) -> Any:
+            # An own step's logs, not a loss of Keras's that it does not update.
+            return {} if train_step else super().get_metrics_result()
+
+        def train_step(self, data: Any) -> Any:
+            if train_step is None:
+                return super().train_step(data)
+            utils = library.utils  # train_on_batch adds a None for each part that is not given
+            return train_step(utils.pack_x_y_sample_weight(*utils.unpack_x_y_sample_weight(data)))
 
     return Wrapper()
 

@@ -12,19 +12,18 @@ from typing import Any, ClassVar
 import keras
 import numpy as np
 
-from xla_sweeps.backends.keras import building
+from xla_sweeps.backends.keras import building, own_training
 from xla_sweeps.backends.keras.bench import E, KerasBench
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.executable import Engine
 from xla_sweeps.backends.keras.objective import Objective, objective_of
-from xla_sweeps.backends.keras.sources import OWN
 from xla_sweeps.backends.keras.sources.inputs import is_floating, widen
 from xla_sweeps.backends.keras.weights import name_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.backend import Backend
 from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.modes import Mode
-from xla_sweeps.schema.trial import Precision, Trial
+from xla_sweeps.schema.trial import COMPILED, Precision, Trial
 from xla_sweeps.worker import learning
 from xla_sweeps.worker.backend import Tell
 from xla_sweeps.worker.learning import FirstSteps
@@ -48,11 +47,18 @@ class Trainer(ABC):
 
     Attributes:
         objective: the model's own loss, or that of classes.
+        is_own: whether a step is the model's own `train_step`, which has no objective.
+        draws: whether that draws random numbers, which XLA's need not equal.
         random_layers: layers that draw random numbers while training, as `random_layers` finds.
     """
 
     backend: ClassVar[Backend]
     engine: ClassVar[Engine]
+
+    takes_own_steps = False
+    """True if a model's own `train_step` can be a step."""
+
+    draws = False
 
     silences = False
     """True if modes are compared with random layers off; else random numbers are equal."""
@@ -71,7 +77,7 @@ class Trainer(ABC):
         Raises:
             ConfigError: the model has nothing to train, or no loss fits its outputs.
         """
-        self.model = trained_model(built, trial)
+        self.model = trained_model(built, trial, takes_own_steps=self.takes_own_steps)
         if reason := self.backend.lacks.get(trial.precision):
             raise ConfigError(
                 f"precision={trial.precision}: {reason} on {self.backend.title}; use "
@@ -79,19 +85,37 @@ class Trainer(ABC):
             )
         self.forward, self.precision = built.loaded.forward, trial.precision
         self.library = building.keras_library_of(self.model)
-        outputs = self.forward(inputs[0])
-        self.objective = objective or objective_of(self.model, outputs, trial, self.library)
+        self.is_own = own_training.has_own_step(self.model, trial)
+        if self.is_own:
+            self.batches = self._own_batches(trial, inputs, labels)
+        else:
+            outputs = self.forward(inputs[0])
+            self.objective = objective or objective_of(self.model, outputs, trial, self.library)
         self.random_layers = random_layers(self.model)
         self.trainable = list(self.model.trainable_variables)
         self.others = list(self.model.non_trainable_variables)
         self.changed = list(filter(is_floating, [*self.trainable, *self.others]))
-        self.optimizer = optimizer_of(self.library, trial)
-        self.optimizer.build(self.trainable)
-        rng = np.random.default_rng(trial.seed)
-        drawn = (self.objective.draw(rng) for _ in inputs)
-        labels = labels or [self.place_labels(each, outputs) for each in drawn]
-        self.batches = list(zip(inputs, labels, strict=True))
+        if not self.is_own:
+            self.optimizer = optimizer_of(self.library, trial, self.model)
+            self.optimizer.build(self.trainable)
+            rng = np.random.default_rng(trial.seed)
+            drawn = (self.objective.draw(rng) for _ in inputs)
+            labels = labels or [self.place_labels(each, outputs) for each in drawn]
+            self.batches = list(zip(inputs, labels, strict=True))
         self._reference: FirstSteps | None = None
+
+    def _own_batches(
+        self, trial: Trial, inputs: Sequence[Any], labels: Sequence[Any]
+    ) -> Sequence[Any]:
+        """Batches as the model's `train_step` takes them; it has an optimizer then."""
+        if not own_training.optimizers_of(self.model):
+            self.model.compile(optimizer=optimizer_of(self.library, trial, self.model))
+        self.optimizer = own_training.optimizers_of(self.model)[0]
+        return own_training.batches_for(self.model, trial, inputs, labels, run=self.try_step)
+
+    def try_step(self, batch: Any) -> None:
+        """Run the model's `train_step` eagerly, and forget what it changes."""
+        raise NotImplementedError
 
     @abstractmethod
     def bind(self, mode: Mode) -> Any:
@@ -196,6 +220,8 @@ class Trainer(ABC):
         Raises:
             XlaSweepsError: the model's dtypes are fixed, or it draws random numbers.
         """
+        if self.is_own:
+            raise XlaSweepsError("the model has a train_step of its own, which sets its own types")
         if self.random_layers and not self.silences:
             raise XlaSweepsError("the model has dropout or the like, which differs in float64")
         images, labels = self.batches[0]
@@ -269,10 +295,10 @@ class Training(KerasBench[E]):
         if np.isfinite(loss_in(executable.last)):
             return ""
         assert self.trial.training
-        return (
-            f"the loss is not finite after {calls} calls in a row with learning_rate="
-            f"{self.trial.training.learning_rate:g}; use a lower one"
-        )
+        rate = self.trial.training.learning_rate
+        own = self.trial.training.optimizer == COMPILED
+        asked = "the model's learning rate" if own else f"learning_rate={rate:g}"
+        return f"the loss is not finite after {calls} calls in a row with {asked}; use a lower one"
 
 
 def nudge_batches(
@@ -286,39 +312,49 @@ def nudge_batches(
         signs = rng.choice((-1.0, 1.0), tuple(tensor.shape)) * learning.NUDGE[precision]
         return tensor * keras.ops.cast(1 + signs, keras.backend.standardize_dtype(tensor.dtype))
 
-    return [(keras.tree.map_structure(move, images), labels) for images, labels in batches]
+    nudge = partial(keras.tree.map_structure, move)
+    return [
+        (nudge(batch[0]), *batch[1:]) if isinstance(batch, tuple) else nudge(batch)
+        for batch in batches
+    ]
 
 
-def trained_model(built: BuiltModel, trial: Trial) -> Any:
+def trained_model(built: BuiltModel, trial: Trial, *, takes_own_steps: bool) -> Any:
     """The Keras model that is trained.
 
     Raises:
-        ConfigError: it has nothing to train.
+        ConfigError: it has nothing to train, or a `train_step` that the engine does not take.
     """
     model = built.loaded.keras_model
-    if model is None or not model.trainable_variables:
+    is_own = model is not None and own_training.has_own_step(model, trial)
+    if is_own and not takes_own_steps:
+        raise ConfigError(
+            f"scenario={trial.scenario}: {type(model).__name__} has a train_step of its own, which "
+            "is measured on TensorFlow and JAX only"
+        )
+    if model is None or not (is_own or model.trainable_variables):
         raise ConfigError(
             f"scenario={trial.scenario}: {trial.model.name} from source={trial.model.source} "
             "has no trainable weights; use a Keras model: another source, or scenario=call"
         )
-    usual = building.keras_library_of(model).Model.train_step
-    if trial.model.library == OWN and type(model).train_step is not usual:
-        raise ConfigError(
-            f"scenario={trial.scenario}: {type(model).__name__} has a train_step of its own, which "
-            "is not measured; compile a model without one with its loss, or use scenario=call"
-        )
     return model
 
 
-def optimizer_of(library: Any, trial: Trial) -> Any:
-    """The optimizer, which scales the loss where float16 needs it; `library` is Keras."""
+def optimizer_of(library: Any, trial: Trial, model: Any = None) -> Any:
+    """The optimizer, which scales the loss where float16 needs it; `library` is Keras.
+
+    Of a model of the user's own it may be the one that it is compiled with.
+    """
     assert trial.training is not None
-    name = trial.training.optimizer
+    name, compiled = trial.training.optimizer, None
+    if name == COMPILED:
+        name, compiled = "sgd", own_training.compiled_optimizer(model)
     more = {"momentum": MOMENTUM} if name == "sgd" else {}
     rate = trial.training.learning_rate
     classes = {word.lower(): word for word in dir(library.optimizers)}
-    optimizer = getattr(library.optimizers, classes[name])(learning_rate=rate, **more)
-    if trial.precision is not Precision.MIXED_FLOAT16:
+    optimizer = compiled or getattr(library.optimizers, classes[name])(learning_rate=rate, **more)
+    is_scaled = type(optimizer).__name__ == "LossScaleOptimizer"
+    if trial.precision is not Precision.MIXED_FLOAT16 or is_scaled:
         return optimizer
     if library is not keras:
         raise ConfigError(

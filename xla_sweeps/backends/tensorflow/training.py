@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from xla_sweeps.backends.keras import training
+from xla_sweeps.backends.keras import own_training, training
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.objective import Objective
 from xla_sweeps.backends.keras.training import loss_in, raw
@@ -18,6 +18,7 @@ from xla_sweeps.backends.tensorflow import devices, models, modes
 from xla_sweeps.backends.tensorflow.declaration import BACKEND
 from xla_sweeps.backends.tensorflow.pictures import Feed
 from xla_sweeps.errors import ConfigError
+from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import Trial
 from xla_sweeps.worker import learning
@@ -51,6 +52,7 @@ class Trainer(training.Trainer):
 
     backend = BACKEND
     silences = True
+    takes_own_steps = True
     engine = modes.ENGINE
 
     def __init__(
@@ -69,17 +71,41 @@ class Trainer(training.Trainer):
             ConfigError: no label fits the outputs; or what the base raises.
         """
         super().__init__(built, trial, inputs, labels, objective=objective)
-        self.feed = feed
-        if feed:
+        self.feed, self.trial = feed, trial
+        if feed and not self.is_own:
             _check_head(self.objective.classes_shape, feed, trial)
-        self.state = State([*self.model.variables, *_variables(self.optimizer)])
+        self.state = State(self._changing())
         self._settle_loss_scale()
         self._random_losses: list[float] = []  # of eager execution, with dropout
 
+    def _changing(self) -> list[Any]:
+        """All variables that a step changes."""
+        if self.is_own:
+            return own_training.state_of(self.model)
+        return [*self.model.variables, *_variables(self.optimizer)]
+
+    def try_step(self, batch: Any) -> None:
+        """Run the model's `train_step` eagerly; weights that it does not make stay as they were."""
+        state = State(self.model.variables)
+        try:
+            self.model.train_step(batch)
+        finally:
+            state.restore()
+
+    def compiled_with(self) -> dict[str, Any]:
+        """What Keras's `compile` takes of it: as the user's model has it, where it has."""
+        is_one = not tf.nest.is_nested(self.objective.structure)
+        metrics = own_training.metrics_of(self.model, self.trial) if is_one else []
+        return {
+            "optimizer": self.optimizer,
+            "metrics": metrics or None,
+            **self.objective.compiled_with(),
+        }
+
     def kept_on_device(self) -> list[Any]:
         """Values that it keeps on the device besides the model's variables and the inputs."""
-        labels = [each for _, drawn in self.batches for each in tf.nest.flatten(drawn)]
-        return [*_variables(self.optimizer), *self.state.saved, *labels]
+        labels = [] if self.is_own else [drawn for _, drawn in self.batches]
+        return [*_variables(self.optimizer), *self.state.saved, *tf.nest.flatten(labels)]
 
     def values(self, state: None) -> list[np.ndarray]:
         """Copies of the values that `changed` have now."""
@@ -94,11 +120,15 @@ class Trainer(training.Trainer):
 
     def forward_loss(self, batch: Any) -> Any:
         """The loss of (images, labels), as training computes it."""
+        if self.is_own:
+            return self.step(batch)
         images, labels = batch
         return self.loss(self.forward(images, training=True), labels)
 
     def step(self, batch: Any) -> Any:
-        """One training step on (images, labels); returns the loss."""
+        """One training step on (images, labels), or the model's own; returns the loss."""
+        if self.is_own:
+            return own_training.loss_in(self.model.train_step(batch))
         images, labels = batch
         with tf.GradientTape() as tape:
             loss = self.loss(self.forward(images, training=True), labels)
@@ -117,8 +147,23 @@ class Trainer(training.Trainer):
     def start_state(self, rate: float | None = None) -> None:
         """Restore the first state, with a learning rate of its own where one is given."""
         self.state.restore()
-        if rate is not None:
+        if rate is not None and not self.is_own:
             self.optimizer.learning_rate = rate
+
+    def run_eagerly(self) -> bool:
+        """Run the first steps eagerly; an own step may draw random numbers, which vary."""
+        is_steady = super().run_eagerly()
+        if self.is_own:
+            self._draw(self._random_losses, learning.DRAWS, self.step, self.state.restore)
+            self.draws = own_training.varies(self._random_losses)
+        return is_steady or self.draws
+
+    def compare(self, steps: FirstSteps) -> Agreement:
+        """Compare a mode's first steps with eager's, or where they are drawn, their sizes."""
+        if not self.draws:
+            return super().compare(steps)
+        reason = own_training.unlike(steps, self._eager)
+        return Agreement(rmse_rel=None, top1_match=None, ok=not reason, reason=reason)
 
     def random_reason(self, executable: modes.ModeExecutable, steps: FirstSteps) -> str:
         """Reason why a mode does not draw random numbers as eager does; "" where it does.
@@ -126,14 +171,15 @@ class Trainer(training.Trainer):
         The losses of its first step, dropout on, are compared with those of eager's forward pass:
         of a few draws at first, of twice as many as long as they are unlike.
         """
-        rounding = learning.rounding_of(steps, self._eager, self._spread)
+        eager = self._eager
+        rounding = learning.rounding_of(eager if self.draws else steps, eager, self._spread)
         losses: list[float] = []
         draws = learning.DRAWS
         while True:
             self._draw(losses, draws, executable.run, executable.prepare)
             self._draw(self._random_losses, draws, self.forward_loss, self.state.restore)
-            eager = self._random_losses[:draws]
-            reason = learning.random_reason(losses, eager, rounding=rounding)
+            others = self._random_losses[:draws]
+            reason = learning.random_reason(losses, others, rounding=rounding)
             if not reason or draws >= learning.MOST_DRAWS:
                 return reason
             draws *= 2
@@ -182,7 +228,7 @@ class Trainer(training.Trainer):
         settled = float(scale)
         self.state.restore()
         scale.assign(settled)
-        self.state = State([*self.model.variables, *_variables(self.optimizer)])
+        self.state = State(self._changing())
 
 
 def _check_head(shape: tuple[int, ...], feed: Feed, trial: Trial) -> None:

@@ -181,11 +181,17 @@ def _from_keras(
     batch = declared[0].shape[0] if declared else None
     names = [] if declared else [given.name for given in inputs]
     make = partial(LoadedModel.of_keras, model, inputs, pack=pack, call=call_of(model, names))
-    if not getattr(model, "built", True) or not declared:
+    if _has_call(model) and not (getattr(model, "built", True) and declared):
         # A subclassed model creates its variables in its first call.
         call = first(partial(make().forward, training=False))
         _refuse_callables(call(_first_batch(inputs, batch or batch_size)), _where(spec))
     return make(rebuildable=rebuildable, batch=batch)
+
+
+def _has_call(model: Any) -> bool:
+    """True unless a model has a `train_step` alone, as of a GAN, and Keras's own empty `call`."""
+    usual = [vars(base).get("call") for base in type(model).__mro__ if base.__name__ == "Model"]
+    return type(model).call not in usual
 
 
 def call_of(model: Any, names: Collection[str]) -> Callable[..., Any]:

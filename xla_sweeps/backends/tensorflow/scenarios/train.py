@@ -64,7 +64,9 @@ class TrainBench(Training[modes.ModeExecutable], Bench):
         model = compile_model(self.trainer, mode)
         return keras_jit.KerasExecutable(
             mode=mode,
-            run=lambda batch: model.train_on_batch(*batch),
+            run=lambda batch: model.train_on_batch(
+                *(batch if isinstance(batch, tuple) else [batch])
+            ),
             inputs=self.trainer.batches,
             restore=self.trainer.state.restore,
             model=model,
@@ -74,7 +76,7 @@ class TrainBench(Training[modes.ModeExecutable], Bench):
     def call_eagerly(self, tell: Tell) -> None:
         """Run the first steps eagerly."""
         super().call_eagerly(tell)
-        if self.trainer.random_layers:
+        if self.trainer.random_layers or self.trainer.draws:
             tell(protocol.Caveat(Flagged(Flag.RANDOM_LAYERS)))
 
     def comparison(
@@ -102,7 +104,8 @@ class TrainBench(Training[modes.ModeExecutable], Bench):
 
     def draws_randomly(self, mode: Mode) -> bool:
         """True if a mode draws random numbers while training, and could draw others than eager."""
-        return bool(self.trainer.random_layers) and mode is not Mode.EAGER
+        is_random = self.trainer.random_layers or self.trainer.draws
+        return bool(is_random) and mode is not Mode.EAGER
 
     def kept_on_device(self) -> list[Any]:
         """Also the optimizer's variables, the labels, and the state that each block starts from."""
@@ -121,10 +124,14 @@ def compile_model(trainer: Trainer, mode: Mode, *, steps_per_execution: int = 1)
     tf_keras has no `jit_compile="auto"`: None leaves the choice to it.
     """
     asked = keras_jit.JIT_COMPILE[mode.execution]
-    model = building.wrap_model(trainer.model, lambda batch: trainer.forward(batch, training=True))
+    model = building.wrap_model(
+        trainer.model,
+        lambda batch: trainer.forward(batch, training=True),
+        train_step=trainer.model.train_step if trainer.is_own else None,
+    )
+    compiled = {} if trainer.is_own else trainer.compiled_with()
     model.compile(
-        optimizer=trainer.optimizer,
-        **trainer.objective.compiled_with(),
+        **compiled,
         jit_compile=None if asked == "auto" and trainer.library is not keras else asked,
         run_eagerly=mode.execution is Execution.EAGER,
         steps_per_execution=steps_per_execution,

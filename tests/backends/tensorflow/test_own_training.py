@@ -1,0 +1,120 @@
+"""What a user's model brings to training: its optimizer, its metrics, and its own `train_step`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from desk import Heard, prepare_modes, set_up
+from factories import TRIAL
+from paths import SUPPORT
+
+from xla_sweeps.backends.keras import own_training
+from xla_sweeps.config import local_model
+from xla_sweeps.schema.measurement import Flag, ModeOutcome
+from xla_sweeps.schema.modes import Scenario
+from xla_sweeps.schema.trial import COMPILED, ReplicateJob, Training
+from xla_sweeps.trial import protocol
+from xla_sweeps.worker.learning import FirstSteps
+
+pytestmark = [
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+
+STEPS = ("eager", "graph", "xla", "train_on_batch_xla")
+
+FITS = ("graph", "xla", "fit_graph", "fit_xla")
+
+
+@pytest.fixture(autouse=True)
+def _cleared() -> Iterator[None]:
+    yield
+    keras.backend.clear_session()
+
+
+def job_of(function: str, scenario: str = "train_step", modes: Any = STEPS) -> ReplicateJob:
+    spec = local_model.user_model_spec(
+        {
+            "model": {"name": "local"},
+            "path": f"{SUPPORT / 'own_training_models.py'}:{function}",
+            "trust_code": True,
+            "input_spec": [{"shape": [6], "low": -1, "high": 1}],
+        }
+    )
+    training = Training(optimizer=COMPILED)
+    trial = replace(
+        TRIAL, model=spec, batch_size=4, modes=modes, scenario=Scenario(scenario), training=training
+    )
+    return ReplicateJob(trial=trial, replicate=1, modes=modes, order_seed=0)
+
+
+def measure(function: str, **given: Any) -> tuple[dict[str, ModeOutcome], list[str]]:
+    """The outcomes of a trial once its modes are ready, and its caveats."""
+    job, heard = job_of(function, **given), Heard()
+    prepare_modes(job, set_up(job, heard), heard)
+    caveats = [one.flagged.flag for one in heard.events if isinstance(one, protocol.Caveat)]
+    return heard.outcomes, caveats
+
+
+@pytest.mark.parametrize(
+    ("function", "flags"),
+    [
+        ("pairs", []),
+        ("vae", [Flag.RANDOM_LAYERS]),
+        ("seeded_vae", [Flag.RANDOM_LAYERS]),
+        ("gan", [Flag.RANDOM_LAYERS]),
+    ],
+)
+def test_every_mode_trains_by_the_models_own_step(function: str, flags: list[Flag]) -> None:
+    outcomes, caveats = measure(function)
+    assert {label: str(one.status) for label, one in outcomes.items()} == dict.fromkeys(STEPS, "ok")
+    assert caveats == flags
+
+
+@pytest.mark.parametrize("function", ["vae", "pairs", "gan"])
+def test_fit_trains_by_the_models_own_step(function: str) -> None:
+    outcomes, _ = measure(function, scenario="fit", modes=FITS)
+    assert {label: str(one.status) for label, one in outcomes.items()} == dict.fromkeys(FITS, "ok")
+
+
+def test_an_own_step_that_computes_something_else_in_a_graph_is_told() -> None:
+    outcomes, _ = measure("wrong")
+    statuses = [str(outcomes[label].status) for label in STEPS]
+    assert statuses == ["ok", *["wrong_result"] * 3]
+    outcomes, _ = measure("wrong_and_random")
+    statuses = [str(outcomes[label].status) for label in STEPS]
+    assert statuses == ["ok", *["wrong_result"] * 3]
+    failure = outcomes["xla"].failure
+    assert failure is not None
+    assert "draws of random numbers, eager's" in failure.message
+
+
+def test_the_optimizer_and_the_metrics_are_those_that_it_is_compiled_with() -> None:
+    bench: Any = set_up(job_of("autoencoder"))
+    optimizer, own = bench.trainer.optimizer, bench.trainer.model.optimizer
+    assert optimizer is not own
+    assert type(optimizer) is type(own) is keras.optimizers.Adam
+    assert optimizer.beta_1 == 0.5
+    assert float(optimizer.learning_rate) == pytest.approx(0.02)  # the first of its schedule
+    losses = bench.bind("train_on_batch_xla").run(bench.trainer.batches[0])
+    assert len(losses) == 2  # the loss, and the metric
+
+
+def test_a_step_that_takes_no_data_is_said_with_its_reason() -> None:
+    with pytest.raises(Exception, match="inputs alone: ValueError: no data fits"):
+        set_up(job_of("broken"))
+
+
+def test_steps_with_other_random_numbers_change_the_weights_alike() -> None:
+    def steps(size: float) -> Any:
+        return FirstSteps(loss=1.0, updates=(np.full(4, size),))
+
+    assert own_training.unlike(steps(1.5), steps(1.0)) == ""
+    assert "changes the weights by 6, eager's by 2" in own_training.unlike(steps(3), steps(1))
+    assert "not finite" in own_training.unlike(steps(np.nan), steps(1))

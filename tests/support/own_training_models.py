@@ -1,0 +1,155 @@
+"""Models that bring their own training: a loss, an optimizer or a whole `train_step`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import layers
+
+WIDTH = 6
+
+
+def autoencoder() -> keras.Model:
+    given = keras.Input((WIDTH,))
+    model = keras.Model(given, layers.Dense(WIDTH)(layers.Dense(2, "tanh")(given)))
+    rate = keras.optimizers.schedules.ExponentialDecay(0.02, 10, 0.9)
+    model.compile(optimizer=keras.optimizers.Adam(rate, beta_1=0.5), loss="mse", metrics=["mae"])
+    return model
+
+
+class VAE(keras.Model):  # type: ignore[misc]
+    """As in the examples of Keras: inputs alone, random numbers, metrics of its own."""
+
+    def __init__(self, *, seeded: bool = False) -> None:
+        super().__init__()
+        self.mean, self.decoder = layers.Dense(2), layers.Dense(WIDTH)
+        self.total = keras.metrics.Mean(name="loss")
+        self.seeds = keras.random.SeedGenerator(7) if seeded else None
+
+    @property
+    def metrics(self) -> list[Any]:
+        return [self.total]
+
+    def sample(self, mean: Any) -> Any:
+        shape = tf.shape(mean)
+        if self.seeds is not None:
+            return mean + keras.random.normal(shape, seed=self.seeds)
+        return mean + tf.random.normal(shape)
+
+    def call(self, x: Any) -> Any:
+        return self.decoder(self.mean(x))
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        with tf.GradientTape() as tape:
+            outputs = self.decoder(self.sample(self.mean(data)))
+            loss = tf.reduce_mean(tf.square(outputs - data))
+        weights = self.trainable_weights
+        self.optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+        self.total.update_state(loss)
+        return {"loss": self.total.result()}
+
+
+def vae() -> VAE:
+    return VAE()
+
+
+def seeded_vae() -> VAE:
+    model = VAE(seeded=True)
+    model.compile(optimizer=keras.optimizers.Adam(0.01))
+    return model
+
+
+class GAN(keras.Model):  # type: ignore[misc]
+    """Two optimizers, two losses, and no call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.generator = keras.Sequential([keras.Input((2,)), layers.Dense(WIDTH)])
+        self.critic = keras.Sequential([keras.Input((WIDTH,)), layers.Dense(1)])
+
+    def compile(self, first: Any, second: Any) -> None:
+        super().compile()
+        self.first, self.second = first, second
+
+    def train_step(self, real: Any) -> dict[str, Any]:
+        count = tf.shape(real)[0]
+        with tf.GradientTape(persistent=True) as tape:
+            made = self.generator(tf.random.normal((count, 2)))
+            worse = tf.reduce_mean(self.critic(made)) - tf.reduce_mean(self.critic(real))
+            better = -tf.reduce_mean(self.critic(made))
+        for optimizer, loss, part in (
+            (self.first, worse, self.critic),
+            (self.second, better, self.generator),
+        ):
+            weights = part.trainable_weights
+            optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+        return {"critic": worse, "generator": better}
+
+
+def gan() -> GAN:
+    model = GAN()
+    model.compile(keras.optimizers.Adam(1e-3), keras.optimizers.SGD(1e-2))
+    return model
+
+
+class Pairs(keras.Model):  # type: ignore[misc]
+    """A step that takes targets, by Keras's own methods."""
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = self.compute_loss(x=x, y=y, y_pred=self(x, training=True))
+        weights = self.trainable_weights
+        self.optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+        return {"loss": loss}
+
+
+def pairs() -> Pairs:
+    given = keras.Input((WIDTH,))
+    model = Pairs(given, layers.Dense(3)(given))
+    model.compile(optimizer="rmsprop", loss="mae")
+    return model
+
+
+class Wrong(Pairs):
+    """Another step in a graph than eagerly."""
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        logs = super().train_step(data)
+        factor = 1.0 if tf.executing_eagerly() else 3.0
+        return {"loss": logs["loss"] * factor}
+
+
+def wrong() -> Wrong:
+    given = keras.Input((WIDTH,))
+    model = Wrong(given, layers.Dense(3)(given))
+    model.compile(optimizer="sgd", loss="mae")
+    return model
+
+
+class WrongVAE(VAE):
+    """Another loss in a graph, and random."""
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        logs = super().train_step(data)
+        return {"loss": logs["loss"] * (1.0 if tf.executing_eagerly() else 3.0)}
+
+
+def wrong_and_random() -> WrongVAE:
+    return WrongVAE()
+
+
+class Broken(Pairs):
+    """A step that fails whatever it gets."""
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        raise ValueError("no data fits")
+
+
+def broken() -> Broken:
+    given = keras.Input((WIDTH,))
+    model = Broken(given, layers.Dense(3)(given))
+    model.compile(optimizer="sgd", loss="mae")
+    return model

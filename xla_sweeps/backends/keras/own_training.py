@@ -1,0 +1,166 @@
+"""What a user's own model brings to training: the optimizer it is compiled with, its `train_step`.
+
+A `train_step` takes what `fit` gives it: inputs and targets, or inputs alone, as those of
+autoencoders and GANs do. Which of both is tried.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import keras
+import numpy as np
+
+from xla_sweeps.backends.keras import building
+from xla_sweeps.backends.keras.objective import objective_of
+from xla_sweeps.backends.keras.sources import OWN
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.schema.trial import Trial
+from xla_sweeps.trial.failures import error_line, root_cause
+from xla_sweeps.worker.learning import FirstSteps
+
+VARYING = 1e-6
+"""Share of the largest loss by which losses differ that are not the same but for rounding."""
+
+APART = 2.0
+"""First steps that draw random numbers change the weights by sizes that differ by no more."""
+
+
+def has_own_step(model: Any, trial: Trial) -> bool:
+    """True for a model of the user's own whose `train_step` is not Keras's."""
+    usual = building.keras_library_of(model).Model.train_step
+    return trial.model.library == OWN and type(model).train_step is not usual
+
+
+def compiled_optimizer(model: Any) -> Any:
+    """A new optimizer like the one that a model was compiled with; None if it was not.
+
+    Of a schedule it has the first rate.
+
+    Raises:
+        ConfigError: it cannot be made again.
+    """
+    own = getattr(model, "optimizer", None)
+    if own is None:
+        return None
+    try:
+        config = own.get_config()
+        if "learning_rate" in config:
+            config["learning_rate"] = float(keras.ops.convert_to_numpy(own.learning_rate))
+        return type(own).from_config(config)
+    except Exception as error:
+        raise ConfigError(
+            f"the model's {type(own).__name__} cannot be made again ({error_line(error)}); give "
+            "optimizer=adam or another"
+        ) from error
+
+
+def metrics_of(model: Any, trial: Trial) -> list[Any]:
+    """New metrics like those that the user's own model of one output was compiled with.
+
+    Reads what Keras 3.15.1 and tf_keras 2.21.0 keep of `compile` in private.
+    """
+    compiled = getattr(model, "_compile_metrics", None) or getattr(model, "compiled_metrics", None)
+    given = getattr(compiled, "_user_metrics", None)
+    if trial.model.library != OWN or not isinstance(given, list | tuple):
+        return []
+    return [
+        type(each).from_config(each.get_config()) if hasattr(each, "get_config") else each
+        for each in keras.tree.flatten(given)
+    ]
+
+
+def optimizers_of(model: Any) -> list[Any]:
+    """The optimizers that a model holds: a GAN has two."""
+    held = [getattr(model, "optimizer", None), *vars(model).values()]
+    are = {id(each): each for each in held if hasattr(each, "apply_gradients")}
+    return list(are.values())
+
+
+def state_of(model: Any) -> list[Any]:
+    """All variables that a `train_step` may change: of layers, metrics and optimizers."""
+    metrics = [each for metric in model.metrics for each in metric.variables]
+    of_optimizers = [
+        each for one in optimizers_of(model) for each in (*one.variables, one.learning_rate)
+    ]
+    every = [*model.variables, *metrics, *of_optimizers]
+    kept = {id(each): each for each in every if hasattr(each, "assign")}
+    return list(kept.values())
+
+
+def loss_in(logs: Any) -> Any:
+    """The loss in what a `train_step` returns: what it calls so, or the first value."""
+    if not isinstance(logs, Mapping):
+        return logs
+    return logs.get("loss", next(iter(logs.values())))
+
+
+def batches_for(
+    model: Any,
+    trial: Trial,
+    inputs: Sequence[Any],
+    labels: Sequence[Any],
+    *,
+    run: Callable[[Any], object],
+) -> Sequence[Any]:
+    """Batches as the model's `train_step` takes them, found by running it eagerly on the first.
+
+    Args:
+        model: of the user's own.
+        trial: what is measured.
+        inputs: batches of inputs.
+        labels: their labels where they are known; else drawn for the loss that it is compiled with.
+        run: runs it on a batch.
+
+    Raises:
+        ConfigError: it takes neither; the message has the reason of the likelier one.
+    """
+    pairs = list(zip(inputs, labels or _targets_of(model, trial, inputs), strict=False))
+    likely = [pairs, inputs] if labels or getattr(model, "loss", None) else [inputs, pairs]
+    errors = []
+    for batches in filter(None, likely):
+        try:
+            run(batches[0])
+        except Exception as error:
+            errors.append(error)
+            traceback.print_exc()
+        else:
+            return batches
+    cause = root_cause(errors[0])
+    raise ConfigError(
+        f"train_step of {type(model).__name__} fails on a batch of inputs with targets, and of "
+        f"inputs alone: {type(cause).__name__}: {error_line(cause)}"
+    )
+
+
+def _targets_of(model: Any, trial: Trial, inputs: Sequence[Any]) -> list[Any]:
+    """Targets that are drawn for a model's loss; none where it has no loss, or no outputs."""
+    with suppress(Exception):
+        outputs = model(inputs[0], training=False)
+        objective = objective_of(model, outputs, trial, building.keras_library_of(model))
+        rng = np.random.default_rng(trial.seed)
+        drawn = [objective.draw(rng) for _ in inputs]
+        return [keras.tree.map_structure(keras.ops.convert_to_tensor, each) for each in drawn]
+    return []
+
+
+def unlike(steps: FirstSteps, eager: FirstSteps) -> str:
+    """Reason why a first step with other random numbers is no step like eager's; or ""."""
+    sizes = [_size(one.updates) for one in (steps, eager)]
+    if not all(map(np.isfinite, sizes)):
+        return "its first step gives values that are not finite"
+    if max(sizes) <= APART * min(sizes):
+        return ""
+    return f"its first step changes the weights by {sizes[0]:.3g}, eager's by {sizes[1]:.3g}"
+
+
+def varies(losses: Sequence[float]) -> bool:
+    """True if losses differ by more than rounding: the step draws random numbers."""
+    return max(losses) - min(losses) > VARYING * max(map(abs, losses))
+
+
+def _size(updates: Iterable[np.ndarray]) -> float:
+    return float(np.sqrt(sum(float(np.square(each, dtype=np.float64).sum()) for each in updates)))
