@@ -121,7 +121,7 @@ def results(
         ConfigError: the filter is wrong.
         StoreError: there is nothing in the folder.
     """
-    from xla_sweeps.store.filter import matching, parse_filter, results_alone
+    from xla_sweeps.store.filter import matching, no_match, parse_filter, results_alone
     from xla_sweeps.store.rows import load, require
 
     if not isinstance(baselines, str) or baselines not in ("headline", "all"):
@@ -132,7 +132,10 @@ def results(
     rows = load(folder)
     require(folder, rows)
     table = rows.table if baselines == "all" else rows.table.filter(rows.table["headline"])
-    return Table(matching(results_alone(table, where), chosen), SHOWN, rows.problems)
+    every = results_alone(table, where)
+    table = matching(every, chosen)
+    none = (no_match(where, len(every)),) if where is not None and not len(table) else ()
+    return Table(table, SHOWN, (*none, *rows.problems))
 
 
 def compare(a: str | Path, b: str | Path, *, where: str | None = None) -> Table:
