@@ -76,6 +76,19 @@ REMOVED = {
 """Words of earlier builds by their kind, and what to use instead."""
 
 
+MEANT = {
+    **{("option", name): "batch_size" for name in ("batch", "batchsize", "bs")},
+    **{("option", name): "resolution" for name in ("image_size", "img_size", "size", "res")},
+    **{("option", name): "modes" for name in ("execution_modes", "execution_mode")},
+    ("option", "jit_compile"): "jit",
+    ("option", "lr"): "learning_rate",
+    ("option", "dtype"): "precision",
+    ("option", "framework"): "backend",
+    ("option", "input_shape"): "input_spec",
+}
+"""Words of other libraries by their kind, and the name here."""
+
+
 def how_to_install(extra: str) -> str:
     """The commands that install what an extra of this package (`keras-cv`) stands for."""
     return f"pip install {EXTRAS[extra]}, or pip install '.[{extra}]' in a checkout"
@@ -97,10 +110,13 @@ def unknown_name(
     if instead := REMOVED.get((kind, given)):
         return ConfigError(f"{kind} '{given}' was removed: {instead}")
     folded = {name.lower(): name for name in names}
-    near = difflib.get_close_matches(given.lower(), list(folded), n=3, cutoff=0.5)
+    cutoff = 0.5 if len(names) <= listed else 0.7  # among many, something is always a bit similar
+    near = difflib.get_close_matches(given.lower(), list(folded), n=3, cutoff=cutoff)
     near.sort(key=lambda name: sorted(name) != sorted(given.lower()))  # swapped letters first
     if len(given) > _FRAGMENT and (whole := [name for name in folded if given.lower() in name]):
         near = [min(whole, key=len)]
+    if meant := MEANT.get((kind, given.lower())):
+        near = [meant]
     hint = f" Did you mean '{folded[near[0]]}'?" if near else ""
     if len(names) <= listed:
         return ConfigError(f"unknown {kind} '{given}'.{hint} Allowed: {', '.join(names)}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from xla_sweeps.api.progress import follower
 from xla_sweeps.api.table import SHOWN, Table, of_rows
 from xla_sweeps.api.trial import Trial
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
-from xla_sweeps.schema.options import LOCAL, NAMES
+from xla_sweeps.schema.options import LOCAL, NAMES, unknown_option
 from xla_sweeps.schema.overrides import flatten, overrides
 
 if TYPE_CHECKING:  # loads what only an explanation needs
@@ -195,7 +196,12 @@ def sweep(
             definition = Path(folder, "sweep.yaml")
             definition.write_text(text, encoding="utf-8")
         words = ["sweep", file_word("definition", definition), *_words(given), "ui=json"]
-        end, warnings = _follow_command(words, show)
+        ours = re.compile(rf"{re.escape(folder)}/sweep\.yaml(:1)?")
+        try:
+            end, warnings = _follow_command(words, show)
+        except XlaSweepsError as error:
+            raise type(error)(ours.sub("definition", str(error))) from None
+        warnings = tuple(ours.sub("definition", warning) for warning in warnings)
     rows = load(own)
     headlines = results_alone(rows.table.filter(rows.table["headline"]), None)
     table = only(headlines, end["trials"])
@@ -230,7 +236,7 @@ def _options_of(options: Mapping[str, Any], **named: Any) -> dict[str, Any]:
         if name in _OWN:
             raise ConfigError(f"{name}: {_OWN[name]}")
         if name.partition(".")[0] not in NAMES and not name.startswith("model."):
-            raise unknown_name("option", name, NAMES, listed=len(NAMES))
+            raise unknown_option(name)
     flat = flatten({**named, **options})
     return {name: list(one) if isinstance(one, tuple) else one for name, one in flat.items()}
 
