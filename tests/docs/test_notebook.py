@@ -97,7 +97,7 @@ xs.measure(3)
 
 
 def test_a_mistake_in_a_notebook_is_one_line(tmp_path: Path) -> None:
-    cells = [
+    cells: list[dict[str, Any]] = [
         {"cell_type": "code", "id": str(number), "metadata": {}, "source": source}
         | {"outputs": [], "execution_count": None}
         for number, source in enumerate(WRONG.split("---\n"))

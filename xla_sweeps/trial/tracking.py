@@ -161,6 +161,9 @@ class Tracker(Protocol):
     def open(self, header: RunHeader) -> None:
         """Start opening the run; returns before a connection exists."""
 
+    def begin(self) -> None:
+        """Open the run's place, unless it is: a model is built, so there is something to keep."""
+
     def log_rounds(
         self,
         replicate: int,
