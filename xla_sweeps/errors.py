@@ -76,17 +76,9 @@ REMOVED = {
 """Words of earlier builds by their kind, and what to use instead."""
 
 
-MEANT = {
-    **{("option", name): "batch_size" for name in ("batch", "batchsize", "bs")},
-    **{("option", name): "resolution" for name in ("image_size", "img_size", "size", "res")},
-    **{("option", name): "modes" for name in ("execution_modes", "execution_mode")},
-    ("option", "jit_compile"): "jit",
-    ("option", "lr"): "learning_rate",
-    ("option", "dtype"): "precision",
-    ("option", "framework"): "backend",
-    ("option", "input_shape"): "input_spec",
-}
-"""Words of other libraries by their kind, and the name here."""
+MEANT = {"batch": "batch_size", "bs": "batch_size", "jit_compile": "jit", "lr": "learning_rate"}
+MEANT |= {"image_size": "resolution", "dtype": "precision", "framework": "backend"}
+"""Words of other libraries, and the options that they stand for."""
 
 
 def how_to_install(extra: str) -> str:
@@ -115,8 +107,8 @@ def unknown_name(
     near.sort(key=lambda name: sorted(name) != sorted(given.lower()))  # swapped letters first
     if len(given) > _FRAGMENT and (whole := [name for name in folded if given.lower() in name]):
         near = [min(whole, key=len)]
-    if meant := MEANT.get((kind, given.lower())):
-        near = [meant]
+    if kind == "option" and given.lower() in MEANT:
+        near = [MEANT[given.lower()]]
     hint = f" Did you mean '{folded[near[0]]}'?" if near else ""
     if len(names) <= listed:
         return ConfigError(f"unknown {kind} '{given}'.{hint} Allowed: {', '.join(names)}.")

@@ -158,10 +158,8 @@ def test_a_filter_that_matches_nothing_says_of_how_many_rows(tmp_path: Path) -> 
 def test_a_data_frame_has_all_columns_or_those_that_are_asked_for(tmp_path: Path) -> None:
     Store(tmp_path).save(RECORD)
     table = xs.results(tmp_path)
-    with pytest.raises(xs.ConfigError, match=r"unknown column 'speedupp'\. Did you mean 'speedup'"):
-        table.to_pandas("speedupp")
-    for odd in (3, [3], None):
-        with pytest.raises(xs.ConfigError):
+    for odd in ("shorrt", 3, [3], None):
+        with pytest.raises(xs.ConfigError, match="unknown columns"):
             table.to_pandas(odd)  # type: ignore[arg-type]
     if importlib.util.find_spec("pandas") is None:
         with pytest.raises(xs.ConfigError, match="pip install pandas"):
@@ -169,4 +167,3 @@ def test_a_data_frame_has_all_columns_or_those_that_are_asked_for(tmp_path: Path
         return
     assert list(table.to_pandas().columns) == list(table.columns)
     assert len(table.to_pandas("short").columns) == len(SHOWN)
-    assert list(table.to_pandas(["model", "speedup"]).columns) == ["model", "speedup"]

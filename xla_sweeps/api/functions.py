@@ -60,7 +60,7 @@ def measure(
     """
     show = follower(progress)
     folder = folder_given("results_dir", results_dir)
-    given = _options_of(options, scenario=scenario, effort=effort, results_dir=str(results_dir))
+    given = _options_of(options, scenario=scenario, effort=effort, results_dir=str(folder))
     given.setdefault("tracker", "none")
     require_free_gpus(given.get("device"))
     if modes is not None:
@@ -186,7 +186,7 @@ def sweep(
 
     show = follower(progress)
     own = folder_given("results_dir", results_dir)
-    given = _options_of(options, results_dir=str(results_dir))
+    given = _options_of(options, results_dir=str(own))
     given.setdefault("tracker", "none")
     require_free_gpus(given.get("device"))
     with tempfile.TemporaryDirectory(prefix="xla-sweeps-") as folder:

@@ -58,19 +58,14 @@ class Table:
         """Names of all columns."""
         return tuple(self.arrow.column_names)
 
-    def to_pandas(self, columns: str | Sequence[str] = "all") -> Any:
-        """As a data frame of pandas, which must be installed.
-
-        Args:
-            columns: `all`, `short` for those that are shown here, or names of columns.
-        """
-        named = {"all": self.columns, "short": self._short}
-        chosen = named.get(columns, (columns,)) if isinstance(columns, str) else columns
+    def to_pandas(self, columns: str = "all") -> Any:
+        """As a data frame of pandas, which must be installed; `short` has the columns shown."""
         with refusing("to_pandas: no data frame", "pip install pandas, or use polars.DataFrame()"):
-            for name in chosen:
-                if name not in self.columns:
-                    raise unknown_name("column", name, self.columns)
-            return self.arrow.select(list(chosen)).to_pandas()
+            if columns not in ("all", "short"):
+                raise unknown_name("columns", str(columns), ("all", "short"))
+            return (
+                self.arrow.select(self._short) if columns == "short" else self.arrow
+            ).to_pandas()
 
     def __repr__(self) -> str:
         from xla_sweeps.report.terminal.notebook import rows_text

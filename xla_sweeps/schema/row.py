@@ -117,11 +117,10 @@ class ComparisonRow:
     provenance: ProvenanceColumns = field(default_factory=ProvenanceColumns)
 
     def __repr__(self) -> str:
-        gain, names = self.speedup, (self.candidate.mode, self.baseline.mode)
-        numbers = [gain.value, gain.low, gain.high]
+        gain, numbers = self.speedup, [self.speedup.value, self.speedup.low, self.speedup.high]
         value, low, high = ("?" if number is None else f"{number:.4g}" for number in numbers)
         figure = f" {value} ({low}-{high})" if gain.value is not None else ""
-        modes = " against ".join(filter(None, names))
+        modes = " against ".join(filter(None, [self.candidate.mode, self.baseline.mode]))
         return f"<{self.trial.model} {modes}: {gain.verdict}{figure}, {self.status}>"
 
 

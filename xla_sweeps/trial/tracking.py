@@ -163,6 +163,7 @@ class Tracker(Protocol):
 
     def begin(self) -> None:
         """Open the run's place, unless it is: a model is built, so there is something to keep."""
+        return
 
     def log_rounds(
         self,
