@@ -44,6 +44,10 @@ class XlaSweepsError(Exception):
 
     exit_code = USAGE_CODE
 
+    def _render_traceback_(self) -> list[str]:
+        """Its line, which a notebook shows instead of the traceback; IPython asks by this name."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class ConfigError(XlaSweepsError):
     """A value of the configuration or the command line cannot be used."""
@@ -72,6 +76,11 @@ REMOVED = {
 """Words of earlier builds by their kind, and what to use instead."""
 
 
+MEANT = {"batch": "batch_size", "bs": "batch_size", "jit_compile": "jit", "lr": "learning_rate"}
+MEANT |= {"image_size": "resolution", "dtype": "precision", "framework": "backend"}
+"""Words of other libraries, and the options that they stand for."""
+
+
 def how_to_install(extra: str) -> str:
     """The commands that install what an extra of this package (`keras-cv`) stands for."""
     return f"pip install {EXTRAS[extra]}, or pip install '.[{extra}]' in a checkout"
@@ -93,10 +102,13 @@ def unknown_name(
     if instead := REMOVED.get((kind, given)):
         return ConfigError(f"{kind} '{given}' was removed: {instead}")
     folded = {name.lower(): name for name in names}
-    near = difflib.get_close_matches(given.lower(), list(folded), n=3, cutoff=0.5)
+    cutoff = 0.5 if len(names) <= listed else 0.7  # among many, something is always a bit similar
+    near = difflib.get_close_matches(given.lower(), list(folded), n=3, cutoff=cutoff)
     near.sort(key=lambda name: sorted(name) != sorted(given.lower()))  # swapped letters first
     if len(given) > _FRAGMENT and (whole := [name for name in folded if given.lower() in name]):
         near = [min(whole, key=len)]
+    if kind == "option" and given.lower() in MEANT:
+        near = [MEANT[given.lower()]]
     hint = f" Did you mean '{folded[near[0]]}'?" if near else ""
     if len(names) <= listed:
         return ConfigError(f"unknown {kind} '{given}'.{hint} Allowed: {', '.join(names)}.")

@@ -201,6 +201,11 @@ def test_a_sweep_that_cannot_be_carried_out_raises() -> None:
             xs.sweep({"model": own})
     with pytest.raises(xs.ConfigError, match="nowhere"):
         xs.sweep("nowhere.yaml")
+    text = {"learning_rate": "3e-4", "scenario": "fit"}
+    with pytest.raises(xs.ConfigError) as error:
+        xs.sweep({"model": "mobilenet_v2", **text})
+    assert str(error.value).startswith("definition: learning_rate=3e-4: expected a number above 0")
+    assert str(error.value).endswith("3e-4 is a text in YAML 1.1; write 3.0e-4")
 
 
 def test_changes_between_folders_are_a_table() -> None:

@@ -171,6 +171,8 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "cycle": (lambda: xs.sweep({"model": NAME, "batch_size": cycle()}), "definition: "),
     "compare": (lambda: xs.compare("--help", "--help"), "--help"),
     "sweep": (lambda: xs.sweep("--help"), "--help"),
+    "no inputs": (lambda: xs.measure("a.keras", []), "inputs: there is no array"),
+    "no named inputs": (lambda: xs.explain("a.keras", {}), "inputs: there is no array"),
     "inputs": (lambda: xs.measure(NAME, [np.ones(2, np.longdouble)]), "unknown dtype in inputs"),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import xla_sweeps as xs
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.api.progress import Line
 from xla_sweeps.api.shipping import _arrays, _canonical
+from xla_sweeps.api.table import SHOWN
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.store.store import Store
@@ -129,3 +131,39 @@ def test_inputs_give_shapes_dtypes_and_ranges() -> None:
     assert _arrays([[0.5, 2.0]])[0].values.dtype == np.float32
     with pytest.raises(xs.ConfigError, match="expected numbers"):
         _arrays(["text"])
+
+
+def test_what_a_prompt_shows_of_modes_and_rows_is_a_line_each() -> None:
+    trial = trial_of(RECORD)
+    assert repr(trial.modes["xla"]).startswith("<xla: ok, ")
+    assert repr(trial.headline).startswith("<resnet50 xla against graph: faster 2")
+    missing = replace(RECORD, modes={**RECORD.modes, "xla": failed_outcome(Status.OOM_GPU, "x")})
+    failed = trial_of(missing)
+    assert repr(failed.modes["xla"]).startswith("<xla: oom_gpu")
+    assert repr(failed.headline) == "<resnet50 xla against graph: failed, oom_gpu>"
+    alone = trial_of(replace(RECORD, modes={"xla": RECORD.modes["xla"]}))
+    for shown in (*trial.rows, *failed.rows, *alone.rows, *alone.modes.values()):
+        assert len(repr(shown)) < 100, repr(shown)
+
+
+def test_a_filter_that_matches_nothing_says_of_how_many_rows(tmp_path: Path) -> None:
+    Store(tmp_path).save(RECORD)
+    nothing = xs.results(tmp_path, "verdict=slower")
+    words = "0 of 1 row match --where 'verdict=slower'"
+    assert words in repr(nothing)
+    assert "0 of 1 row match --where" in nothing._repr_mimebundle_()["text/html"]
+    assert "match" not in repr(xs.results(tmp_path, "verdict=faster"))
+
+
+def test_a_data_frame_has_all_columns_or_those_that_are_asked_for(tmp_path: Path) -> None:
+    Store(tmp_path).save(RECORD)
+    table = xs.results(tmp_path)
+    for odd in ("shorrt", 3, [3], None):
+        with pytest.raises(xs.ConfigError, match="unknown columns"):
+            table.to_pandas(odd)  # type: ignore[arg-type]
+    if importlib.util.find_spec("pandas") is None:
+        with pytest.raises(xs.ConfigError, match="pip install pandas"):
+            table.to_pandas("short")
+        return
+    assert list(table.to_pandas().columns) == list(table.columns)
+    assert len(table.to_pandas("short").columns) == len(SHOWN)

@@ -55,7 +55,7 @@ def test_a_filter_keeps_the_rows_that_match(tmp_path: Path) -> None:
     assert (columns["family"], columns["baseline"]) == (["ResNetV1"], ["graph"])
     nothing = command("dashboard", "--where", "family=Nobody", cwd=tmp_path)
     assert nothing.returncode == 2
-    assert "no row matches --where 'family=Nobody'" in nothing.stderr
+    assert "rows match --where 'family=Nobody'" in nothing.stderr
     wrong = command("dashboard", "--where", "famly=x", cwd=tmp_path)
     assert (wrong.returncode, "family" in wrong.stderr) == (2, True)
 

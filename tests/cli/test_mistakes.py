@@ -96,6 +96,14 @@ hydra.run.dir=loop -> 'loop': Too many levels of symbolic links
 --shell-completion seed=1 -> --shell-completion: give install=SHELL
 tracker.group=a,b
   -> 'tracker.group=a,b' gives several values: add -m to run each of them. Quote what is a text: 'tr
+batch=4 -> unknown option 'batch'. Did you mean 'batch_size'? `xla-sweeps --help` lists all
+jit_compile=true -> unknown option 'jit_compile'. Did you mean 'jit'? `xla-sweeps --help` lists all
+workers=3 -> unknown option 'workers'. `xla-sweeps --help` lists all
+modes=graph,xla
+  -> 'modes=graph,xla' gives several values: add -m to run each of them. One trial of all: 'modes=[
+batch_size=1:5 -> batch_size=1:5: expected an integer; for several trials add -m: 'batch_size=range
+'model=mobile*' -> unknown model 'mobile*'. For all that match: -m 'model=glob(mobile*)'.
+'threads=[]' -> threads: write threads.KEY=N
 tracker=wandb -> tracker=wandb: W&B needs an API key
 resuls -> unknown command 'resuls'. Did you mean 'results'? Allowed: results, dashboard, impo
 results --format xml -> results: argument --format: invalid choice: 'xml'

@@ -192,7 +192,7 @@ def test_a_filter_that_matches_no_row_says_so_and_gives_none(results: Path) -> N
     for form, content in empty.items():
         done = command(*chosen, "--format", form, cwd=results)
         assert (done.returncode, done.stdout) == (0, content)
-        assert done.stderr == "no row matches --where 'family=ConvNeXt'\n"
+        assert done.stderr == "0 of 2 rows match --where 'family=ConvNeXt'\n"
     done = command("results", "--where", "batch_size=4 and model=local", cwd=results)
     assert done.stderr.endswith("; rows of your own models have source=local\n")
 

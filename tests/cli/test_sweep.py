@@ -345,3 +345,37 @@ def test_models_of_ones_own_are_swept_and_resumed(tmp_path: Path) -> None:
         "MobileNetV2 0.35"
     }
     assert "2 done, 0 to measure" in sweep(tmp_path, *place, "--dry-run").stderr
+
+
+SEARCH = """
+method: bayes
+run_cap: 2
+metric: {name: speedup, goal: maximize}
+parameters:
+  model: {values: [tiny_dense, mobilenet_v1]}
+"""
+
+WITHOUT = """
+import sys
+from xla_sweeps.cli.main import run
+sys.modules[sys.argv[1]] = None
+sys.exit(run(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "words", "says"),
+    [
+        ("optuna", ("s.yaml",), "method bayes needs Optuna: pip install optuna"),
+        ("ray", ("smoke", "--launcher", "ray"), "--launcher ray needs Ray: pip install ray"),
+    ],
+)
+def test_a_dry_run_says_which_package_is_missing(
+    package: str, words: tuple[str, ...], says: str, tmp_path: Path
+) -> None:
+    (tmp_path / "s.yaml").write_text(SEARCH)
+    program = [sys.executable, "-c", WITHOUT, package, "sweep", *words, "--dry-run"]
+    own = {**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}
+    done = subprocess.run(program, cwd=tmp_path, env=own, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"xla-sweeps: {says}")

@@ -22,6 +22,21 @@ EXECUTE = "from nbclient.cli import main; main()"
 TOLD = ("--startup_timeout", "300", "--output", "done")
 
 
+def execute(notebook: Any, folder: Path, *options: str) -> str:
+    """The notebook as a real kernel leaves it."""
+    (folder / "notebook.ipynb").write_text(json.dumps(notebook), "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", EXECUTE, *TOLD, *options, "notebook.ipynb"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return (folder / "done.ipynb").read_text("utf-8")
+
+
 def check(notebook: Any) -> None:
     """What a reader sees, whatever the verdicts."""
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
@@ -58,17 +73,7 @@ def test_the_notebook_runs_from_the_start(tmp_path: Path) -> None:
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             cell |= {"outputs": [], "execution_count": None}
-    (tmp_path / "notebook.ipynb").write_text(json.dumps(notebook), "utf-8")
-    done = subprocess.run(
-        [sys.executable, "-c", EXECUTE, *TOLD, "notebook.ipynb"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    text = (tmp_path / "done.ipynb").read_text("utf-8")
+    text = execute(notebook, tmp_path)
     executed = json.loads(text.replace(str(tmp_path), ""))
     check(executed)
     if "UPDATE_DOCS" in os.environ:
@@ -76,3 +81,33 @@ def test_the_notebook_runs_from_the_start(tmp_path: Path) -> None:
             cell["metadata"] = {}
         content = json.dumps(executed, indent=1, ensure_ascii=False)
         NOTEBOOK.write_text(f"{content}\n", "utf-8")
+
+
+WRONG = """\
+import traceback, sys
+import xla_sweeps as xs
+xs.measure("resnet51")
+---
+traceback.print_exception(sys.last_value)
+---
+xs.measure(3)
+---
+1 / 0
+"""
+
+
+def test_a_mistake_in_a_notebook_is_one_line(tmp_path: Path) -> None:
+    cells: list[dict[str, Any]] = [
+        {"cell_type": "code", "id": str(number), "metadata": {}, "source": source}
+        | {"outputs": [], "execution_count": None}
+        for number, source in enumerate(WRONG.split("---\n"))
+    ]
+    notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}
+    executed = json.loads(execute(notebook, tmp_path, "--allow-errors"))
+    name, whole, number, other = (cell["outputs"][0] for cell in executed["cells"])
+    assert name["traceback"] == [f"ConfigError: {name['evalue']}"]
+    assert "Did you mean 'resnet50'?" in name["evalue"]
+    assert "in measure" in "".join(whole["text"]), "the traceback is still there for who asks"
+    assert number["traceback"] == [f"ConfigError: {number['evalue']}"]
+    assert "expected a name" in number["evalue"]
+    assert len(other["traceback"]) > 1, "errors of others are as they were"

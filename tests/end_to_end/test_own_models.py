@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from commands import command
 from other_environments import measured, python_of
 from real_trials import SHORT, UNDISTURBED, finished, records
 
@@ -92,3 +93,62 @@ def test_a_fresh_model_gets_an_answer_on_other_backends(backend: str, tmp_path: 
     record = measured(python_of(backend), tmp_path, *words, code=NETS)
     assert {outcome["status"] for outcome in record["modes"].values()} == {"ok"}
     assert [flag["flag"] for flag in record["flags"]].count("calibrated") == 1
+
+
+MISTAKEN = """
+import keras
+
+def free():
+    return keras.Sequential([keras.layers.Dense(3)])
+
+def nothing():
+    pass
+
+def fixed():
+    return keras.Sequential([keras.Input((8,), batch_size=2), keras.layers.Dense(3)])
+
+def broken():
+    raise ValueError("no such file")
+"""
+
+SWEEP = """
+method: grid
+parameters:
+  batch_size: {values: [2, 3]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ("path=mistaken.py:fixed batch_size=3", "for batches of 2; use batch_size=2"),
+        ("path=mistaken.py:free", "path=mistaken.py:free: unknown inputs; give resolution="),
+        ("path=mistaken.py:nothing", "path=mistaken.py:nothing returned a NoneType, which cannot"),
+    ],
+)
+def test_a_request_that_the_model_refuses_leaves_no_record_and_no_run(
+    asked: str, says: str, tmp_path: Path
+) -> None:
+    (tmp_path / "mistaken.py").write_text(MISTAKEN)
+    own = ("model=local", "trust_code=true", *asked.split(), "modes=[graph,xla]")
+    code, out, err = finished(*own, *SHORT, cwd=tmp_path)
+    assert (code, out) == (2, ""), err
+    assert err.splitlines()[-1].startswith("xla-sweeps: ")
+    assert says in err.splitlines()[-1]
+    assert not list(tmp_path.rglob("records/*/*"))
+    assert not list(tmp_path.rglob("*run-*"))
+
+
+def test_a_model_that_fails_or_that_a_sweep_asks_for_is_a_row(tmp_path: Path) -> None:
+    (tmp_path / "mistaken.py").write_text(MISTAKEN)
+    (tmp_path / "s.yaml").write_text(SWEEP)
+    own = ("model=local", "trust_code=true", "modes=[graph,xla]", *SHORT)
+    code, out, _ = finished(*own, "path=mistaken.py:broken", cwd=tmp_path)
+    assert (code, "no such file" in out) == (1, True)
+    assert [record.status for record in records(tmp_path)] == [Status.BUILD_ERROR]
+    assert len(list(tmp_path.rglob("offline-run-*"))) == 1
+    more = (*own, "path=mistaken.py:fixed", "tracker=none", "effort.duplicates=0")
+    done = command("sweep", "s.yaml", *more, cwd=tmp_path)
+    assert "for batches of 2; use batch_size=2" in done.stdout, done.stderr
+    refused = [record for record in records(tmp_path) if record.trial.batch_size == 3]
+    assert [record.status for record in refused] == [Status.BUILD_ERROR]

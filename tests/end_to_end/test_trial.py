@@ -223,9 +223,9 @@ def test_a_fixed_batch_size_of_a_saved_model_is_the_only_one_allowed(tmp_path: P
 
     tf.saved_model.save(Fixed(), str(tmp_path / "saved"))
     asked = ("model=local", "path=saved", "trust_code=true", "tracker=none", "modes=[graph]")
-    code, out, _ = finished(*asked, *SHORT, cwd=tmp_path)
-    assert code == 1
-    assert "batch_size=4: saved was saved for batches of 1; use batch_size=1" in out
+    code, out, err = finished(*asked, *SHORT, cwd=tmp_path)
+    assert (code, out) == (2, "")
+    assert "batch_size=4: saved was saved for batches of 1; use batch_size=1" in err
 
 
 @pytest.mark.exhaustive

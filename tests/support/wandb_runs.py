@@ -69,6 +69,7 @@ def tracked(
 ) -> TrackerReport:
     """Log one command that adds a replicate to the earlier ones."""
     tracker.open(head)
+    tracker.begin()
     for part in (record.rounds[:6], record.rounds[6:]):
         tracker.log_rounds(record.replicate, part, batch_size=4, gpu=record.gpu)
     return tracker.finish([record], summarize([*earlier, record]), exit_code=exit_code)

@@ -46,6 +46,7 @@ OPTUNA = {"engine": "optuna"}
 
 WRONG: list[tuple[Any, str]] = [
     ([], "a sweep definition is a mapping with method and parameters"),
+    ({}, "method is missing, as in method: grid"),
     ({"method": "grd"}, "unknown method 'grd'. Did you mean 'grid'? Allowed: grid, random, bayes"),
     ({**GRID, "method": "bayes"}, "method bayes needs run_cap"),
     ({**GRID, "method": "random"}, "method random needs run_cap, the number of trials"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from xla_sweeps.api.progress import follower
 from xla_sweeps.api.table import SHOWN, Table, of_rows
 from xla_sweeps.api.trial import Trial
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
-from xla_sweeps.schema.options import LOCAL, NAMES
+from xla_sweeps.schema.options import LOCAL, NAMES, unknown_option
 from xla_sweeps.schema.overrides import flatten, overrides
 
 if TYPE_CHECKING:  # loads what only an explanation needs
@@ -59,7 +60,7 @@ def measure(
     """
     show = follower(progress)
     folder = folder_given("results_dir", results_dir)
-    given = _options_of(options, scenario=scenario, effort=effort, results_dir=str(results_dir))
+    given = _options_of(options, scenario=scenario, effort=effort, results_dir=str(folder))
     given.setdefault("tracker", "none")
     require_free_gpus(given.get("device"))
     if modes is not None:
@@ -121,7 +122,7 @@ def results(
         ConfigError: the filter is wrong.
         StoreError: there is nothing in the folder.
     """
-    from xla_sweeps.store.filter import matching, parse_filter, results_alone
+    from xla_sweeps.store.filter import matching, no_match, parse_filter, results_alone
     from xla_sweeps.store.rows import load, require
 
     if not isinstance(baselines, str) or baselines not in ("headline", "all"):
@@ -132,7 +133,10 @@ def results(
     rows = load(folder)
     require(folder, rows)
     table = rows.table if baselines == "all" else rows.table.filter(rows.table["headline"])
-    return Table(matching(results_alone(table, where), chosen), SHOWN, rows.problems)
+    every = results_alone(table, where)
+    table = matching(every, chosen)
+    none = (no_match(where, len(every)),) if where is not None and not len(table) else ()
+    return Table(table, SHOWN, (*none, *rows.problems))
 
 
 def compare(a: str | Path, b: str | Path, *, where: str | None = None) -> Table:
@@ -182,7 +186,7 @@ def sweep(
 
     show = follower(progress)
     own = folder_given("results_dir", results_dir)
-    given = _options_of(options, results_dir=str(results_dir))
+    given = _options_of(options, results_dir=str(own))
     given.setdefault("tracker", "none")
     require_free_gpus(given.get("device"))
     with tempfile.TemporaryDirectory(prefix="xla-sweeps-") as folder:
@@ -192,7 +196,12 @@ def sweep(
             definition = Path(folder, "sweep.yaml")
             definition.write_text(text, encoding="utf-8")
         words = ["sweep", file_word("definition", definition), *_words(given), "ui=json"]
-        end, warnings = _follow_command(words, show)
+        ours = re.compile(rf"{re.escape(folder)}/sweep\.yaml(:1)?")
+        try:
+            end, warnings = _follow_command(words, show)
+        except XlaSweepsError as error:
+            raise type(error)(ours.sub("definition", str(error))) from None
+        warnings = tuple(ours.sub("definition", warning) for warning in warnings)
     rows = load(own)
     headlines = results_alone(rows.table.filter(rows.table["headline"]), None)
     table = only(headlines, end["trials"])
@@ -227,7 +236,7 @@ def _options_of(options: Mapping[str, Any], **named: Any) -> dict[str, Any]:
         if name in _OWN:
             raise ConfigError(f"{name}: {_OWN[name]}")
         if name.partition(".")[0] not in NAMES and not name.startswith("model."):
-            raise unknown_name("option", name, NAMES, listed=len(NAMES))
+            raise unknown_option(name)
     flat = flatten({**named, **options})
     return {name: list(one) if isinstance(one, tuple) else one for name, one in flat.items()}
 

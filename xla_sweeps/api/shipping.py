@@ -85,6 +85,8 @@ def _arrays(inputs: Any) -> list[OwnArray]:
     named = isinstance(inputs, Mapping)
     several = inputs if named or isinstance(inputs, (list, tuple)) else [inputs]
     parts = several.items() if isinstance(several, Mapping) else [("", part) for part in several]
+    if not parts:
+        raise ConfigError("inputs: there is no array; give one of a batch, or leave inputs out")
     arrays = []
     for name, part in parts:
         where = f"inputs {name}".rstrip()

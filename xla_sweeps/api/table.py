@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from xla_sweeps.api.border import refusing
+from xla_sweeps.errors import unknown_name
 from xla_sweeps.report.figures import NONE
 from xla_sweeps.schema.row import COLUMNS
 
@@ -56,9 +58,14 @@ class Table:
         """Names of all columns."""
         return tuple(self.arrow.column_names)
 
-    def to_pandas(self) -> Any:
-        """As a data frame of pandas, which must be installed."""
-        return self.arrow.to_pandas()
+    def to_pandas(self, columns: str = "all") -> Any:
+        """As a data frame of pandas, which must be installed; `short` has the columns shown."""
+        with refusing("to_pandas: no data frame", "pip install pandas, or use polars.DataFrame()"):
+            if columns not in ("all", "short"):
+                raise unknown_name("columns", str(columns), ("all", "short"))
+            return (
+                self.arrow.select(self._short) if columns == "short" else self.arrow
+            ).to_pandas()
 
     def __repr__(self) -> str:
         from xla_sweeps.report.terminal.notebook import rows_text
@@ -71,9 +78,14 @@ class Table:
         page = rows_html(self._cells(), self._footnotes())
         return {"text/plain": repr(self), "text/html": page}
 
+    @property
+    def _short(self) -> list[str]:
+        """Names of the columns that are shown."""
+        return [name for name in self.shown if name in self.columns] or list(self.columns)
+
     def _cells(self) -> list[list[str]]:
         """Lines of the first rows, below their headings."""
-        names = [name for name in self.shown if name in self.columns] or list(self.columns)
+        names = self._short
         rows = self.arrow.select(names).slice(0, SHOWN_ROWS).to_pylist()
         usual = {name: asked.usual for name in _IF_UNUSUAL if (asked := COLUMNS[name].asked)}
         same = [

@@ -14,7 +14,7 @@ from hydra import version
 from hydra._internal.utils import _run_hydra, get_args_parser
 
 from xla_sweeps.cli import COMMANDS
-from xla_sweeps.cli.mistakes import unknown_option
+from xla_sweeps.cli.mistakes import unknown_flag
 from xla_sweeps.config import catalog
 from xla_sweeps.config.compose import check_overrides, compose_config, full_key
 from xla_sweeps.config.values import folder_of
@@ -48,7 +48,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     for word, following in itertools.pairwise([*arguments, "VALUE"]):
         option, _, value = word.partition("=")
         if option.startswith("-") and option not in {*_OPTIONS, *_OPTIONS.values()}:
-            raise unknown_option(option, value or following, [*_OPTIONS, "--help", "--version"])
+            raise unknown_flag(option, value or following, [*_OPTIONS, "--help", "--version"])
     parser = get_args_parser()
     parser.exit_on_error = False
     try:

@@ -40,7 +40,7 @@ def unknown_command(given: str) -> ConfigError:
     return unknown_name("command", given, commands, listed=len(commands))
 
 
-def unknown_option(option: str, value: str, options: list[str]) -> ConfigError:
+def unknown_flag(option: str, value: str, options: list[str]) -> ConfigError:
     """Error for a word that begins with a dash; it may be a key of the configuration.
 
     `option` is the word up to its `=`, `value` what followed, and `options` those that there are.

@@ -37,8 +37,8 @@ def results_command(arguments: Sequence[str]) -> int:
     parser = command_parser("results", "One row per trial, candidate and baseline.")
     add_results_dir(parser)
     add_output(parser, "table", "csv", "json", "parquet")
-    every = "every baseline, not only the headline comparison"
-    parser.add_argument("--all", action="store_true", help=every)
+    every_baseline = "every baseline, not only the headline comparison"
+    parser.add_argument("--all", action="store_true", help=every_baseline)
     parser.add_argument(
         "--where",
         metavar="EXPR",
@@ -76,10 +76,10 @@ def results_command(arguments: Sequence[str]) -> int:
     require(options.dir, rows)
     every_row = options.all or options.show != "rows"
     table = rows.table if every_row else rows.table.filter(rows.table["headline"])
-    table = results_alone(table, options.where)
-    table = matching(table if price is None else add_price(table, price), chosen)
+    every = results_alone(table, options.where)
+    table = matching(every if price is None else add_price(every, price), chosen)
     if chosen is not None and not table.num_rows:
-        print(no_match(options.where), file=sys.stderr)
+        print(no_match(options.where, every.num_rows), file=sys.stderr)
     if options.show != "rows":
         shown = [each for each in study.of_table(table) if each.key == options.show]
         show_tables(shown)

@@ -201,6 +201,9 @@ def _show_plan(request: Request, plan: Plan) -> None:
         if example.duplicates and example.replicates == 1:
             count = sweep.trials // example.duplicates
             wanted[:count] = [msgspec.structs.replace(example, wanted=2, twice=True)] * count
+    options, folder, script = request.options, request.store.results_dir, ""
+    if jobs := sum(task.wanted for task in wanted):
+        script = options.kind.preview(options.launching, jobs=jobs, results_dir=folder)
     left = [(task.model, task.wanted) for task in wanted]
     estimated = sum(task.model in plan.costs for task in wanted)
     show_plan(
@@ -214,11 +217,7 @@ def _show_plan(request: Request, plan: Plan) -> None:
         left_s=time_left(left, past=plan.costs, slots=request.slot_count) if estimated else None,
         timed_s=sum(task.timed_s * task.wanted for task in wanted) / request.slot_count,
     )
-    options, jobs = request.options, sum(task.wanted for task in wanted)
-    if jobs:
-        folder = request.store.results_dir
-        script = options.kind.preview(options.launching, jobs=jobs, results_dir=folder)
-        print(script, end="", file=sys.stderr)
+    print(script, end="", file=sys.stderr)
 
 
 def _search(request: Request) -> Search:

@@ -203,6 +203,8 @@ def unknown_model(given: str) -> ConfigError:
     hint = f" Did you mean '{words[near[0]]}'?" if near else ""
     if own := own_model_hint(given):
         hint = f" {own}."
+    elif "*" in given:
+        hint = f" For all that match: -m 'model=glob({given})'."
     count = len(load_catalog())
     return ConfigError(f"unknown model '{given}'.{hint} `xla-sweeps models` lists all {count}.")
 

@@ -28,6 +28,7 @@ from omegaconf.basecontainer import BaseContainer
 from omegaconf.errors import (
     ConfigAttributeError,
     ConfigKeyError,
+    ConfigTypeError,
     InterpolationKeyError,
     OmegaConfBaseException,
 )
@@ -42,7 +43,7 @@ from xla_sweeps.config.foreign import (
 )
 from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
-from xla_sweeps.schema.options import BY_NAME, NAMES
+from xla_sweeps.schema.options import BY_NAME, unknown_option
 from xla_sweeps.schema.overrides import option_of, override_value
 
 ALLOWED_RESOLVERS = {"now", "hydra", "oc.select", "oc.dict.keys", "oc.dict.values"}
@@ -78,7 +79,7 @@ def compose_run(
         if override.is_sweep_override():
             several = str(override.input_line)
             raise ConfigError(
-                f"'{several}' gives several values: add -m to run each of them. {quoting(several)}"
+                f"'{several}' gives several values: add -m to run each of them. {_listing(several)}"
             )
     if config_dir is not None:
         check_config_dir(config_dir)
@@ -143,8 +144,10 @@ def _translate(error: Exception) -> XlaSweepsError:
     if isinstance(cause, ConfigKeyError | ConfigAttributeError) and cause.full_key:
         group, _, inner = cause.full_key.partition(".")
         keys = BY_NAME[group].keys if inner and group in BY_NAME else {}
-        names = [f"{group}.{key}" for key in keys] or NAMES
-        return unknown_name("option", cause.full_key, names, listed=len(names))
+        names = [f"{group}.{key}" for key in keys]
+        return unknown_option(cause.full_key, names)
+    if isinstance(cause, ConfigTypeError) and (option := BY_NAME.get(cause.full_key or "")):
+        return ConfigError(f"{option.name}: write {option.usage}")
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if isinstance(error, InterpolationKeyError):
         lines[1:] = ["(to write ${ as text, put a backslash before it)"]
@@ -214,6 +217,14 @@ def quoting(text: str) -> str:
         return "Write key=value."
     quoted = shlex.quote(f'{key}="{value}"')
     return f"Quote what is a text: {quoted}"
+
+
+def _listing(text: str) -> str:
+    """Advice on writing an override of several values as one value."""
+    key, _, values = text.partition("=")
+    if key in BY_NAME and "=[" in BY_NAME[key].usage:
+        return f"One trial of all: {shlex.quote(f'{key}=[{values}]')}"
+    return quoting(text)
 
 
 def _check_reach(override: Override) -> None:

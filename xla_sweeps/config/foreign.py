@@ -17,8 +17,8 @@ from typing import Any
 import yaml
 
 from xla_sweeps.config.runtime import check_flags, flag_options
-from xla_sweeps.errors import ConfigError, unknown_name
-from xla_sweeps.schema.options import BY_NAME, NAMES
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.schema.options import BY_NAME, unknown_option
 from xla_sweeps.system.files import read_regular
 from xla_sweeps.system.text import has_credentials, redact
 
@@ -72,7 +72,7 @@ def check_value(key: str, value: Any, *, where: str) -> None:
     check_text(key, where=where)
     name, _, inner = key.partition(".")
     if name not in BY_NAME or not _KEY.fullmatch(key):
-        raise ConfigError(f"{where}: {unknown_name('option', key, NAMES, listed=len(NAMES))}")
+        raise ConfigError(f"{where}: {unknown_option(key)}")
     option = BY_NAME[name]
     if option.foreign == "nothing":
         raise ConfigError(

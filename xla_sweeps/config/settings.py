@@ -102,7 +102,7 @@ def settings_of(
     environ = os.environ if environ is None else environ
     for key in document:
         if key not in options.NAMES:
-            error = unknown_name("option", key, options.NAMES, listed=len(options.NAMES))
+            error = options.unknown_option(key)
             own = f" A group of your own is a folder {key}/ of --config-dir DIR."
             raise ConfigError(f"{error}{own if key in explicit else ''}")
     for option in options.OPTIONS:

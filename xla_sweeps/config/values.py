@@ -19,6 +19,8 @@ from xla_sweeps.schema.options import BY_NAME, name_of
 
 _Value = TypeVar("_Value")
 
+_EXPONENT = re.compile(r"(?P<digits>[+-]?\d+)e(?P<sign>[+-]?)(?P<exponent>\d+)", re.I)
+
 
 def convert(document: Mapping[str, Any], kind: type[_Value], *, where: str) -> _Value:
     """Plain data as a struct; what does not fit is refused with its place."""
@@ -48,7 +50,9 @@ def integer(
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigError(f"{key}={value}: expected an integer")
+        several = re.fullmatch(r"(\d+)(?::|-|\.\.)(\d+)", str(value))
+        hint = several and f"; for several trials add -m: '{key}=range({several[1]},{several[2]})'"
+        raise ConfigError(f"{key}={value}: expected an integer{hint or ''}")
     if value < at_least or (at_most is not None and value > at_most):
         upper = f" and at most {at_most}" if at_most is not None else ""
         raise ConfigError(f"{key}={value}: must be at least {at_least}{upper}")
@@ -59,10 +63,19 @@ def number(document: Mapping[str, Any], key: str, *, at_most: float) -> float:
     """A number above 0 and within a bound."""
     value: Any = document.get(key)
     if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
-        raise ConfigError(f"{key}={value}: expected a number above 0")
+        hint = how_yaml_writes(value)
+        raise ConfigError(f"{key}={value}: expected a number above 0{hint and f'; {hint}'}")
     if value > at_most:
         raise ConfigError(f"{key}={value:g}: must be at most {at_most:,}")
     return float(value)
+
+
+def how_yaml_writes(value: object) -> str:
+    """How to write 3e-4, which YAML 1.1 reads as a text; "" for any other value."""
+    if not isinstance(value, str) or not (match := _EXPONENT.fullmatch(value)):
+        return ""
+    number = f"{match['digits']}.0e{match['sign'] or '+'}{match['exponent']}"
+    return f"{value} is a text in YAML 1.1; write {number}"
 
 
 def boolean(document: Mapping[str, Any], key: str) -> bool:

@@ -6,11 +6,12 @@ the matching of two results folders are made from it; `conf/config.yaml` has the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any, Literal
 
+from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.backend import BACKENDS
 from xla_sweeps.schema.modes import JIT_CANDIDATES, SCENARIOS, TAKING_BATCHES, TRAINING, Scenario
 from xla_sweeps.schema.trial import (
@@ -444,6 +445,12 @@ RUNTIME = ("onednn", "threads", "xla_flags", "tf_xla_flags")
 
 IDENTIFYING = tuple(option.name for option in OPTIONS if option.of and not option.resolved)
 """Options that tell trials apart."""
+
+
+def unknown_option(key: str, below: Sequence[str] = ()) -> ConfigError:
+    """Error for a key that is no option, or none of those `below` another."""
+    names = below or NAMES
+    return unknown_name("option", key, names, listed=len(below), lister="xla-sweeps --help")
 
 
 def name_of(value: Any) -> str:

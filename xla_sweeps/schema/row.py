@@ -92,6 +92,11 @@ class ModeSummary(ModeState, frozen=True, kw_only=True):
     cv_percent: float | None = None
     sustained: Estimate | None = None
 
+    def __repr__(self) -> str:
+        speed = self.columns.throughput_samples_per_s
+        figure = "" if speed is None else f", {speed:.4g} samples/s"
+        return f"<{self.label}: {self.status}{figure}>"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonRow:
@@ -110,6 +115,13 @@ class ComparisonRow:
     flags: tuple[str, ...] = as_column("caveats, separated by blanks", shown=PAGE | WANDB)
     failure: FailureColumns = field(default_factory=FailureColumns)
     provenance: ProvenanceColumns = field(default_factory=ProvenanceColumns)
+
+    def __repr__(self) -> str:
+        gain, numbers = self.speedup, [self.speedup.value, self.speedup.low, self.speedup.high]
+        value, low, high = ("?" if number is None else f"{number:.4g}" for number in numbers)
+        figure = f" {value} ({low}-{high})" if gain.value is not None else ""
+        modes = " against ".join(filter(None, [self.candidate.mode, self.baseline.mode]))
+        return f"<{self.trial.model} {modes}: {gain.verdict}{figure}, {self.status}>"
 
 
 _PARTS: Mapping[str, Any] = {

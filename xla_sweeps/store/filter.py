@@ -33,6 +33,7 @@ from xla_sweeps.schema.measurement import Flagged, Status
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.row import COLUMNS
 from xla_sweeps.schema.trial import Precision
+from xla_sweeps.system.text import count_noun
 
 if TYPE_CHECKING:
     import pyarrow
@@ -120,11 +121,12 @@ def results_alone(table: pyarrow.Table, where: str | None) -> pyarrow.Table:
     return table.set_column(table.column_names.index("headline"), "headline", headline)
 
 
-def no_match(text: str | None) -> str:
-    """The message where no row matches."""
+def no_match(text: str | None, rows: int | None = None) -> str:
+    """The message where no row matches, of so many."""
     own = text is not None and re.search(r"\bmodel\s*[=~]\s*['\"]?local\b", text)
     hint = "; rows of your own models have source=local" if own else ""
-    return f"no row matches --where {text!r}{hint}"
+    none = "no row matches" if rows is None else f"0 of {count_noun(rows, 'row')} match"
+    return f"{none} --where {text!r}{hint}"
 
 
 def parse_filter(text: str) -> Filter:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from xla_sweeps.config.foreign import read_values, read_yaml
+from xla_sweeps.config.values import how_yaml_writes
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.overrides import tidy
 
@@ -57,8 +57,6 @@ COUNTABLE = ("constant", "categorical", "int_uniform", "q_uniform")
 
 LARGEST = 10**15
 """The largest number of a distribution; a step `q` is at least its inverse."""
-
-_EXPONENT = re.compile(r"(?P<digits>[+-]?\d+)e(?P<sign>[+-]?)(?P<exponent>\d+)", re.I)
 
 GOALS = ("minimize", "maximize")
 
@@ -193,7 +191,8 @@ def _method(document: Mapping[str, Any], at: Locate) -> str:
     """The method; W&B's `custom` with Optuna as its engine is `bayes`."""
     method, scheduler = document.get("method"), document.get("scheduler")
     if method not in METHODS:
-        raise ConfigError(f"{at('method')}: {unknown_name('method', str(method), METHODS)}")
+        wrong = unknown_name("method", str(method), METHODS) if method else "method is missing"
+        raise ConfigError(f"{at('method')}: {wrong}{'' if method else ', as in method: grid'}")
     given = scheduler if isinstance(scheduler, Mapping) else {}
     for key in CODE_KEYS:
         if key in given:
@@ -318,9 +317,8 @@ def _numeric(distribution: str, given: Mapping[str, Any], location: str) -> Para
 
 def _refuse_text(value: Any, location: str) -> None:
     """Refuse 3e-4, which YAML 1.1 reads as a text, and say how to write the number."""
-    if isinstance(value, str) and (match := _EXPONENT.fullmatch(value)):
-        number = f"{match['digits']}.0e{match['sign'] or '+'}{match['exponent']}"
-        raise ConfigError(f"{location}: {value} is a text in YAML 1.1; write {number}")
+    if hint := how_yaml_writes(value):
+        raise ConfigError(f"{location}: {hint}")
 
 
 def _is_number(value: Any) -> bool:

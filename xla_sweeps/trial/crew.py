@@ -84,6 +84,7 @@ class Crew:
             self.watcher.add(worker.pid, worker.memory.request)
             try:
                 self._set_up(worker, index)
+                self.setting.tracker.begin()
                 self.built_at = time.perf_counter()
                 for label in list(self.labels[index]):
                     self._prepare(worker, label, index)

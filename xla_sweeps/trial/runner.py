@@ -14,7 +14,7 @@ from typing import Any
 
 from xla_sweeps.analysis.summary import headline_clear, headline_failed
 from xla_sweeps.config.settings import Settings, identify
-from xla_sweeps.errors import LockedError, StoreError
+from xla_sweeps.errors import ConfigError, LockedError, StoreError, XlaSweepsError
 from xla_sweeps.schema.measurement import Flag, Flagged, Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
@@ -109,6 +109,7 @@ def run_trial(
     """Measure one trial: all its replicates, or what a launcher's assignment says.
 
     Raises:
+        ConfigError: the model takes no such request, and no sweep waits for the trial.
         StoreError: the results folder cannot be used, or the same trial is being measured into it.
         LockedError: there are more records than the sweep knew of.
     """
@@ -147,7 +148,7 @@ def _run_all(session: _Session, count: int) -> None:
             _run_replicate(session)
             if session.signals.number or session.result.records[-1].status in _ENDS_TRIAL:
                 return
-    except StoreError as error:
+    except XlaSweepsError as error:
         session.tracker.finish(session.result.records, None, exit_code=error.exit_code)
         raise
 
@@ -187,6 +188,10 @@ def _run_replicate(session: _Session) -> None:
             together=session.assignment.together,
             quiet_s=monitor.WAIT_LIMIT_S if _was_contaminated(session) else 0.0,
         )
+    own = session.assignment.known_records is None and "WANDB_SWEEP_ID" not in os.environ
+    refused = own and not session.result.records and result.failure
+    if refused and refused.kind == ConfigError.__name__:  # of a sweep it is a row
+        raise ConfigError(refused.message)
     if session.assignment.together and result.rounds:
         result.flag(Flagged(Flag.TOOK_TURNS))
     record = replace(

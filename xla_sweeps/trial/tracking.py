@@ -161,6 +161,10 @@ class Tracker(Protocol):
     def open(self, header: RunHeader) -> None:
         """Start opening the run; returns before a connection exists."""
 
+    def begin(self) -> None:
+        """Open the run's place, unless it is: a model is built, so there is something to keep."""
+        return
+
     def log_rounds(
         self,
         replicate: int,

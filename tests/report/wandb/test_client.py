@@ -85,6 +85,7 @@ tracker = tracker_named(sys.argv[2])
 device = {"device_kind": "cpu", "device_name": "Some CPU", "environment": {}}
 place = {"trial_id": TRIAL_ID, "results_dir": Path(sys.argv[3])}
 tracker.open(run_header(record.trial, record.tracker, **place, **device))
+tracker.begin()
 tracker.log_rounds(0, record.rounds, batch_size=4)
 if sys.argv[4] == "finish":
     assert tracker.finish([record], summarize([record]), exit_code=0).complete
@@ -109,6 +110,7 @@ def test_a_stopped_helper_delays_nothing_and_is_ended(
 ) -> None:
     tracker = offline_tracker()
     tracker.open(header(tmp_path, finish_timeout_s=1.0))
+    tracker.begin()
     alive = processes_of(tracker)
     assert wait_until(lambda: any("wandb-core" in line for line in alive()))
     assert tracker._helper is not None

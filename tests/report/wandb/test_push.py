@@ -173,6 +173,7 @@ def test_push_repairs_the_agents_run_and_makes_no_other(
     monkeypatch.setenv("WANDB_RUN_ID", "agentrun")
     tracker = online_tracker()
     tracker.open(head)
+    tracker.begin()
     assert wait_until(lambda: "agentrun" in server.runs)
     server.die()
     tracker.log_rounds(0, FIRST.rounds, batch_size=4)

@@ -193,6 +193,7 @@ def test_a_stopped_run_is_marked_as_preempting_and_push_adds_what_is_missing(
 ) -> None:
     tracker, head = online_tracker(), header(tmp_path)
     tracker.open(head)
+    tracker.begin()
     tracker.log_rounds(0, FIRST.rounds[:6], batch_size=4)
     assert wait_until(lambda: bool(server.runs))  # what follows a signal has little time
     tracker.preempt()
@@ -235,6 +236,7 @@ def test_a_server_that_fails_during_a_run_delays_nothing_and_push_repairs_the_ru
     head = header(tmp_path, finish_timeout_s=3.0)
     tracker = online_tracker()
     tracker.open(head)
+    tracker.begin()
     tracker.log_rounds(0, FIRST.rounds[:6], batch_size=4)
     assert wait_until(lambda: bool(server.runs))
     {"fail": lambda: server.fail_with(500), "hang": server.hang, "die": server.die}[fault]()
@@ -253,6 +255,7 @@ def test_a_server_that_hangs_after_the_upload_leaves_a_run_with_an_address(
     server.fail_with(500, when=lambda path, body: "query Run(" in body and answered.wait())
     tracker = online_tracker()
     tracker.open(header(tmp_path, finish_timeout_s=8.0))
+    tracker.begin()
     tracker.log_rounds(0, FIRST.rounds, batch_size=4)
     assert wait_until(lambda: bool(server.runs))
     report = tracker.finish([FIRST], SUMMARY, exit_code=0)

@@ -17,7 +17,7 @@ import numpy as np
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.objective import objective_of
 from xla_sweeps.backends.keras.sources import OWN
-from xla_sweeps.errors import ConfigError
+from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.trial import Trial
 from xla_sweeps.trial.failures import error_line, root_cause
 from xla_sweeps.worker.learning import FirstSteps
@@ -116,7 +116,7 @@ def batches_for(
         run: runs it on a batch.
 
     Raises:
-        ConfigError: it takes neither; the message has the reason of the likelier one.
+        XlaSweepsError: it takes neither; the message has the reason of the likelier one.
     """
     pairs = list(zip(inputs, labels or _targets_of(model, trial, inputs), strict=False))
     likely = [pairs, inputs] if labels or getattr(model, "loss", None) else [inputs, pairs]
@@ -130,7 +130,7 @@ def batches_for(
         else:
             return batches
     cause = root_cause(errors[0])
-    raise ConfigError(
+    raise XlaSweepsError(
         f"train_step of {type(model).__name__} fails on a batch of inputs with targets, and of "
         f"inputs alone: {type(cause).__name__}: {error_line(cause)}"
     )

@@ -116,9 +116,9 @@ def write_page(
         rows.table.append_column("results", pyarrow.repeat(label, rows.table.num_rows))
         for label, rows in loaded.items()
     )
-    table = matching(table, chosen)
+    every, table = table.num_rows, matching(table, chosen)
     if not table.num_rows:
-        raise StoreError(_nothing(results_dirs, where))
+        raise StoreError(_nothing(results_dirs, where, every))
     if table.num_rows > MAX_ROWS:
         raise ConfigError(
             f"dashboard: {table.num_rows:,} rows are more than a page holds ({MAX_ROWS:,}); "
@@ -244,9 +244,9 @@ def answers(table: pyarrow.Table) -> dict[str, list[Any]]:
     }
 
 
-def _nothing(folders: Sequence[Path], where: str | None) -> str:
+def _nothing(folders: Sequence[Path], where: str | None, rows: int) -> str:
     names = ", ".join(str(folder) for folder in folders)
     if where is not None:
         show = shlex.join(["xla-sweeps", "results", str(folders[0])])
-        return f"dashboard: {no_match(where)}; `{show}` shows all rows"
+        return f"dashboard: {no_match(where, rows)}; `{show}` shows all rows"
     return f"{names} holds no comparison to show; measure first: python -m xla_sweeps model=NAME"

@@ -48,7 +48,7 @@ class WandbTracker(Tracker):
         self._helper: Helper | None = None
         self._header: RunHeader | None = None
         self._problem = ""
-        self._responsive = True
+        self._responsive, self._begun = True, False
 
     def require(self) -> None:
         """Refuse online tracking without credentials, before anything is measured."""
@@ -56,14 +56,18 @@ class WandbTracker(Tracker):
             require_login()
 
     def open(self, header: RunHeader) -> None:
-        """Start the helper, which connects while the measuring process starts."""
+        """Start the helper, which loads W&B's client while the measuring process starts."""
         self._header = header
         try:
             self._helper = Helper(header.results_dir / "wandb" / "tracker.log")
         except OSError as error:
             self._problem = str(error)
-            return
-        self._helper.order("open", online=self._online, header=header_document(header))
+
+    def begin(self) -> None:
+        """Have the helper connect, once."""
+        if self._helper is not None and self._header is not None and not self._begun:
+            self._begun = True
+            self._helper.order("open", online=self._online, header=header_document(self._header))
 
     def log_rounds(
         self,
@@ -100,6 +104,10 @@ class WandbTracker(Tracker):
             problem = self._problem or "not opened"
             reason = f"W&B: the client could not be started ({problem}); {REPAIR}"
             return TrackerReport(place="", complete=False, warnings=(reason,))
+        if not records and not self._begun:  # the request was refused
+            self._helper.end(0.0)
+            return TrackerReport(place="", complete=True)
+        self.begin()
         within_s = self._header.finish_timeout_s
         within_s = min(within_s, STOPPED_S) if exit_code >= STOPPED_CODES else within_s
         content = run_content(self._header, records, summary, exit_code=exit_code)

@@ -11,7 +11,7 @@ import os
 import socket
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -51,10 +51,7 @@ class RayLauncher(Launcher):
     }
 
     def __init__(self, request: LauncherRequest) -> None:
-        try:
-            import ray
-        except ImportError:
-            raise ConfigError(f"--launcher ray needs Ray: {how_to_install('ray')}") from None
+        ray = _import_ray()
         address = request.options.get("address")
         _require_listening(address)
         self._ray, self._warn, self._command = ray, request.warn, list(request.command)
@@ -84,6 +81,12 @@ class RayLauncher(Launcher):
         )
         notes = ray.remote(num_cpus=0, max_restarts=-1, scheduling_strategy=here)(_Notes)
         self._notes = notes.remote()
+
+    @classmethod
+    def preview(cls, options: Mapping[str, Any], *, jobs: int, results_dir: Path) -> str:
+        """Nothing to show, where Ray is installed."""
+        _import_ray()
+        return ""
 
     def slots(self) -> list[str]:
         """The nodes that are up."""
@@ -274,6 +277,14 @@ def given_variables() -> dict[str, str]:
     began = Path("/proc/self/environ").read_bytes().split(b"\0")
     given = any(variable.startswith(b"OMP_NUM_THREADS=") for variable in began)
     return {name: value for name, value in os.environ.items() if given or name != "OMP_NUM_THREADS"}
+
+
+def _import_ray() -> Any:
+    try:
+        import ray
+    except ImportError:
+        raise ConfigError(f"--launcher ray needs Ray: {how_to_install('ray')}") from None
+    return ray
 
 
 def _require_listening(address: str | None) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.trial import InputSpec
 
 _IMAGE_SIZES = 3
@@ -22,7 +22,7 @@ def from_specs(
     """Inputs from declared shapes, batch first; a free height and width become the resolution.
 
     Raises:
-        XlaSweepsError: a size is free and not given.
+        ConfigError: a size is free and not given.
     """
     names = list(specs) if len(specs) > 1 else [""]
     whole = ",".join(
@@ -47,23 +47,23 @@ def _spec_text(name: str, spec: Any) -> str:
 def _from_spec(name: str, spec: Any, *, resolution: int | None, where: str, fix: str) -> InputSpec:
     sizes = _sizes(spec)
     if _dtype(spec) == "string":
-        raise XlaSweepsError(
+        raise ConfigError(
             f"{where} is text, which XLA does not take; measure what follows TextVectorization or "
             "StringLookup: keras.Model(that layer's output, model.output)"
         )
     if sizes is None:
-        raise XlaSweepsError(f"{where} has no known shape; {fix}")
+        raise ConfigError(f"{where} has no known shape; {fix}")
     is_image = len(sizes) == _IMAGE_SIZES
     if is_image and resolution is not None:
         if any(size not in (None, resolution) for size in sizes[:2]):
-            raise XlaSweepsError(
+            raise ConfigError(
                 f"{where} is fixed at {sizes[0]} x {sizes[1]} px; omit resolution={resolution}"
             )
         sizes[:2] = resolution, resolution
     if None in sizes:
         shown = ", ".join("free" if size is None else str(size) for size in sizes)
         fix = f"give resolution=224, or {fix}" if is_image else fix
-        raise XlaSweepsError(f"{where} ({shown}) has free sizes; {fix}")
+        raise ConfigError(f"{where} ({shown}) has free sizes; {fix}")
     dtype = _dtype(spec)
     high = 2.0 if dtype in ("bool", "int8") else 255.0
     return InputSpec(shape=tuple(sizes), dtype=dtype, high=high, name=name)

@@ -20,7 +20,7 @@ from xla_sweeps.backends.keras.sources import LoadedModel, Wrap
 from xla_sweeps.backends.keras.sources.applications import library_named
 from xla_sweeps.backends.keras.sources.inputs import bind, draw, from_specs
 from xla_sweeps.config.own_inputs import takes_by_name
-from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 from xla_sweeps.trial.failures import error_line, root_cause
 
@@ -44,7 +44,7 @@ def load(spec: ModelSpec, *, batch_size: int, first: Wrap) -> LoadedModel:
     if _is_keras_model(built):
         return _from_keras(built, spec, batch_size, first, rebuildable=True)
     if not callable(built):
-        raise XlaSweepsError(
+        raise ConfigError(
             f"path={path} returned a {type(built).__name__}, which cannot be called on a batch"
         )
     return _from_callable(built, spec, batch_size)
@@ -96,12 +96,12 @@ def _library_of(path: str) -> Any:
     """The Keras that wrote a file.
 
     Raises:
-        XlaSweepsError: Keras 2 wrote it, and the engine is not TensorFlow.
+        ConfigError: Keras 2 wrote it, and the engine is not TensorFlow.
     """
     if not _is_of_keras_2(path):
         return keras
     if keras.backend.backend() != "tensorflow":
-        raise XlaSweepsError(
+        raise ConfigError(
             f"path={path}: a file of Keras 2, which runs on TensorFlow only: backend=tensorflow"
         )
     return library_named("tf_keras")
@@ -122,7 +122,7 @@ def _call_function(path: str, spec: ModelSpec) -> Any:
     module = _import_named(module_name, f"path={path}")
     function = getattr(module, function_name, None)
     if function is None:
-        raise XlaSweepsError(f"path={path}: {module_name} has no '{function_name}'")
+        raise ConfigError(f"path={path}: {module_name} has no '{function_name}'")
     if not inspect.isfunction(function) and not inspect.isclass(function):
         return function
     offered = {"resolution": spec.resolution_px} if spec.resolution_px is not None else {}
@@ -279,7 +279,7 @@ def _variables_of(built: Callable[..., Any]) -> list[Any]:
 
 def _one_image(spec: ModelSpec) -> tuple[InputSpec, ...]:
     if spec.resolution_px is None:
-        raise XlaSweepsError(
+        raise ConfigError(
             f"{_where(spec)}: unknown inputs; give resolution=224 for images, or "
             "'input_spec=[{shape:[224,224,3],dtype:float32}]'"
         )
