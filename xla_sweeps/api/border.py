@@ -10,6 +10,7 @@ from pathlib import Path
 from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.system.text import displayable
+from xla_sweeps.trial.failures import first_line
 
 FOREIGN = (Exception, SystemExit)
 """All that code of the caller's may raise, beside an interrupt."""
@@ -27,13 +28,14 @@ def refusing(what: str, hint: str = "") -> Iterator[None]:
 
 
 def _reason_of(error: BaseException) -> str:
-    """The kind of an error and the first line of its text, where it has one."""
+    """The kind of an error and what its text says first, where it has one."""
     try:
-        lines = str(error).strip().splitlines()
+        text = str(error)
+        line = first_line(text)[:300] if text.strip() else ""
     except FOREIGN:
-        lines = []
+        line = ""
     kind = type(error).__name__
-    return displayable(f"{kind}: {lines[0][:300]}" if lines else kind)
+    return displayable(f"{kind}: {line}" if line else kind)
 
 
 def folder_given(name: str, given: object) -> Path:
