@@ -174,7 +174,7 @@ def _inputs(given: Any) -> tuple[InputSpec, ...]:
 def _input(entry: Any, *, where: str) -> InputSpec:
     keys = ("shape", "dtype", "low", "high", "name")
     if not isinstance(entry, Mapping) or "shape" not in entry:
-        example = "{shape:[224,224,3]}"
+        example = "{shape:[224,224,3]}, or {shape:[3,224,224]} for PyTorch"
         raise ConfigError(f"{where}={entry}: give a shape without the batch, as in {example}")
     for key in entry:
         if key not in keys:

@@ -30,7 +30,7 @@ from xla_sweeps.schema.modes import (
     mode_of,
     parse,
 )
-from xla_sweeps.schema.options import SYNTHETIC
+from xla_sweeps.schema.options import LOCAL, SYNTHETIC
 from xla_sweeps.schema.trial import Data, Precision, Training, Trial, as_typed
 from xla_sweeps.system import pictures
 
@@ -95,7 +95,8 @@ def _implied_modes(
     backend = DEFAULT_BACKEND if backend == AUTO else backend
     word = _jit_word(document["jit"])
     title = backend_named(backend).title
-    modes = implied_modes(scenario, word, backend)
+    own = document["model"].get("name") == LOCAL
+    modes = implied_modes(scenario, word, backend, own=own)
     if not modes:
         able = [name for name, facts in SCENARIOS.items() if implied_modes(name, word, backend)]
         raise ConfigError(

@@ -83,6 +83,8 @@ FLAG_TEXTS: dict[str, str] = {
     "those of new inputs",
     Flag.OUTPUTS_ELSEWHERE: "some outputs are not on the device, so a part of the model may run on "
     "the CPU",
+    Flag.GRAPH_BREAKS: "torch.compile captured the model as several graphs, with Python between "
+    "them; `explain` has all breaks",
     Flag.RANDOM_LAYERS: "the model has dropout or the like: XLA draws other random numbers "
     "than the other modes, so losses differ; it was off while the modes were checked",
     Flag.EAGER_IS_GRAPH: "the model is a saved graph, which its eager calls run, so they cannot be "
