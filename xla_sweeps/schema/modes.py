@@ -144,7 +144,13 @@ class Mode(StrEnum):
     TORCH_EAGER = "torch_eager", _E.MODEL, _X.EAGER, False, "torch"
     TORCH_COMPILE = "torch_compile", _E.FUNCTION, _X.COMPILED, False, "torch"
     TORCH_EXPORT = "torch_export", _E.FUNCTION, _X.EXPORTED, False, "torch"
-    TORCH_COMPILE_REDUCE_OVERHEAD = "torch_compile_reduce_overhead", _E.FUNCTION, _X.REDUCED, False, "torch"
+    TORCH_COMPILE_REDUCE_OVERHEAD = (
+        "torch_compile_reduce_overhead",
+        _E.FUNCTION,
+        _X.REDUCED,
+        False,
+        "torch",
+    )
     TORCH_COMPILE_MAX_AUTOTUNE = "torch_compile_max_autotune", _E.FUNCTION, _X.TUNED, False, "torch"
     TORCH_COMPILE_DYNAMIC = "torch_compile_dynamic", _E.FUNCTION, _X.DYNAMIC, False, "torch"
     TORCH_PREDICT_EAGER = "torch_predict_eager", _E.PREDICT, _X.EAGER, False, "torch"
@@ -313,7 +319,11 @@ SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
         modes=(
             *(*_FORWARD.modes, _M.JAX_EAGER, _M.JAX_XLA),
             *(_M.TORCH_EAGER, _M.TORCH_COMPILE, _M.TORCH_EXPORT),
-            *(_M.TORCH_COMPILE_REDUCE_OVERHEAD, _M.TORCH_COMPILE_MAX_AUTOTUNE, _M.TORCH_COMPILE_DYNAMIC),
+            *(
+                _M.TORCH_COMPILE_REDUCE_OVERHEAD,
+                _M.TORCH_COMPILE_MAX_AUTOTUNE,
+                _M.TORCH_COMPILE_DYNAMIC,
+            ),
         ),
     ),
     Scenario.DETECT: replace(
@@ -450,8 +460,8 @@ def implied_modes(
     """
     facts = SCENARIOS[scenario]
     if backend != DEFAULT_BACKEND:
-        hidden = _BY_NAME_ALONE
-        hidden += () if own or _M.TORCH_EXPORT not in facts.modes else (_X.COMPILED,)
+        whole = not own and _M.TORCH_EXPORT in facts.modes
+        hidden = (*_BY_NAME_ALONE, *([_X.COMPILED] if whole else []))
         modes = (mode for mode in facts.modes if mode.backend == backend)
         return tuple(mode for mode in modes if mode.execution not in hidden)
     usual, chosen = facts.jit["true"], facts.jit[jit]

@@ -1,4 +1,4 @@
-"""Tell a PyTorch module from other values without loading PyTorch, and refuse what none measures."""
+"""Tell a PyTorch module without loading PyTorch, and refuse one that cannot be measured."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from xla_sweeps.errors import ConfigError
 def is_module(value: Any) -> bool:
     """True for an instance of `torch.nn.Module`."""
     bases = type(value).__mro__
-    return any((base.__module__, base.__name__) == ("torch.nn.modules.module", "Module") for base in bases)
+    return any(
+        (base.__module__, base.__name__) == ("torch.nn.modules.module", "Module") for base in bases
+    )
 
 
 def require_inference(module: Any, where: str) -> None:

@@ -33,7 +33,9 @@ def breaks_after(earlier: int) -> list[tuple[str, str]]:
     return [
         (
             first_line(each.reason),
-            innermost_line([(one.filename, one.lineno) for one in each.user_stack], frameworks=True),
+            innermost_line(
+                [(one.filename, one.lineno) for one in each.user_stack], frameworks=True
+            ),
         )
         for each in graph_break_reasons[earlier:]
     ]

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import logging
-import re
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +22,8 @@ from xla_sweeps.backends.keras.explain.layers import calls_within
 from xla_sweeps.backends.keras.explain.trace import call_each
 from xla_sweeps.backends.torch.backend import Torch
 from xla_sweeps.backends.torch.bench import TorchBench
-from xla_sweeps.backends.torch.declaration import BACKEND
 from xla_sweeps.backends.torch.capture import breaks_after, first_line, limits_reached
+from xla_sweeps.backends.torch.declaration import BACKEND
 from xla_sweeps.backends.torch.modes import TorchExecutable
 from xla_sweeps.backends.torch.trace import LAYER, read_trace
 from xla_sweeps.errors import XlaSweepsError
@@ -146,7 +143,10 @@ class TorchExplainer(Explainer):
                 traceback.print_exc()
                 return _capture_of_refusal(way, error)
             stats = Counter(counters["stats"]) - before["stats"]
-            breaks = _breaks(dict(reversed(breaks_after(broken))), Counter(counters["graph_break"]) - before["graph_break"])
+            breaks = _breaks(
+                dict(reversed(breaks_after(broken))),
+                Counter(counters["graph_break"]) - before["graph_break"],
+            )
             more = {words: _graphs_of(call, other) for words, other in calls.items()}
         return Capture(
             way=way,

@@ -21,7 +21,6 @@ from xla_sweeps.backends.keras.executable import Engine, Executable
 from xla_sweeps.backends.torch.capture import breaks_after, capture_counts, limits_reached
 from xla_sweeps.schema.modes import Execution, Mode
 
-
 _OPTIONS: Mapping[Execution, Mapping[str, Any]] = {
     Execution.COMPILED: {},
     Execution.REDUCED: {"mode": "reduce-overhead"},
