@@ -200,7 +200,7 @@ _WORDS: Mapping[Mode, tuple[str, str]] = {
     _M.JAX_XLA: ("JAX with XLA", "jax.jit(model)"),
     _M.JAX_PREDICT_EAGER: ("model.predict on JAX without XLA", "compile(jit_compile=False)"),
     _M.JAX_PREDICT_XLA: ("model.predict on JAX with XLA", "compile(jit_compile=True)"),
-    _M.TORCH_EAGER: ("eager PyTorch", "model(x) with KERAS_BACKEND=torch"),
+    _M.TORCH_EAGER: ("eager PyTorch", "model(x) on PyTorch"),
     _M.TORCH_COMPILE: ("PyTorch with torch.compile", "torch.compile(model)"),
     _M.TORCH_COMPILE_REDUCE_OVERHEAD: (
         "torch.compile with reduce-overhead",
