@@ -164,7 +164,9 @@ def run(code: str, folder: Path, *words: str) -> Any:
 def by_path(folder: Path, function: str, *words: str, ends: int = 0) -> Any:
     """The record of a module that a function builds."""
     code = f"{NETS}\ndef build():\n    return {function}\n"
-    return measured(python(), folder, "backend=torch", *words, code=code, ends=ends)
+    own = {"PYTHONPATH": str(ROOT)}
+    words = ("backend=torch", *words)
+    return measured(python(), folder, *words, code=code, ends=ends, environ=own)
 
 
 IMAGE = "input_spec=[{shape:[3,16,16],high:1}]"

@@ -106,7 +106,7 @@ class TorchExecutable(Executable):
             problems += [f"{graphs} graphs were compiled"] if graphs else []
         elif graphs != 1 or breaks:
             told = f"{graphs} graphs with {breaks} graph breaks"
-            lines = "".join(f", {line}" for line in self.figures["breaks"])
+            lines = ": " * bool(self.figures["breaks"]) + ", ".join(self.figures["breaks"])
             if not graphs or self.figures["gave_up"] or self.mode.execution is Execution.EXPORTED:
                 problems.append(f"torch.compile captured {told}, not the model as one graph{lines}")
             else:
