@@ -339,6 +339,25 @@ def test_the_headline_failed_if_one_of_its_modes_works_in_no_record(
     assert headline_failed(records) is failed
 
 
+@pytest.mark.parametrize(
+    ("library", "modes", "failed"),
+    [
+        ("local", {"torch_compile": True, "torch_export": False}, False),
+        ("local", {"torch_compile": False, "torch_export": True}, False),
+        ("local", {"torch_compile": False, "torch_export": False}, True),
+        ("local", {"torch_compile": False, "torch_compile_dynamic": True}, True),
+        ("keras", {"torch_compile": False, "torch_export": True}, True),
+    ],
+)
+def test_one_verdict_is_enough_in_the_default_modes_of_an_own_model_on_pytorch(
+    library: str, modes: dict[str, bool], failed: bool
+) -> None:
+    made = record(torch_eager=True, **modes)
+    model = replace(made.trial.model, library=library)
+    trial = replace(made.trial, modes=tuple(made.modes), model=model)
+    assert headline_failed([replace(made, trial=trial)]) is failed
+
+
 def test_modes_that_work_without_enough_rounds_have_no_verdict() -> None:
     for modes in ({"graph": 0.2, "xla": 0.1}, {"xla": 0.1}):
         assert headline_failed([make_record(modes, count=5)])

@@ -57,7 +57,7 @@ my.keras -> unknown command 'my.keras'. A model of your own: model=local path=my
 model=a.keras
   -> unknown model 'a.keras'. A model of your own: model=local path=a.keras trust_code=tr
 model=my_models:build -> unknown model 'my_models:build'. A model of your own: model=l
-model=net.onnx -> unknown model 'net.onnx'. ONNX models are not read; convert it
+model=net.onnx -> unknown model 'net.onnx'. .onnx files are not read; convert
 --resolution 96 -> --resolution: write it without dashes: resolution=96
 model=vgg16 --batch-size=8 -> --batch-size: write it without dashes: batch_size=8
 --effort.block_s 1 -> --effort.block_s: write it without dashes: effort.block_s=1

@@ -68,6 +68,12 @@ def test_the_user_may_set_its_name_and_task() -> None:
     assert (model.name, model.family, model.task) == tuple(named.values())
 
 
+WEIGHTS = (
+    "files are weights or a pickled module; write a function that builds the module and loads "
+    "them: path=net.py:build backend=torch"
+)
+
+
 @pytest.mark.parametrize("path", ["net.keras", "saved", "mine:build"])
 def test_untrusted_code_is_not_run(path: str) -> None:
     assert refusal(path, trust_code=False).endswith("add trust_code=true if you trust it")
@@ -86,7 +92,10 @@ def test_untrusted_code_is_not_run(path: str) -> None:
         ("net.weights.h5", "path=net.weights.h5: holds weights without a model; write a function"),
         ("text.h5", "path=text.h5: not a Keras file: it does not begin as HDF5 does"),
         ("cut.keras", "path=cut.keras: not a Keras file: it is no ZIP, or it is cut off"),
-        ("net.pt", "path=net.pt: PyTorch models are not read; convert it to Keras; allowed: "),
+        ("net.pt", f"path=net.pt: .pt {WEIGHTS}; allowed: "),
+        ("net.PTH", f"path=net.PTH: .PTH {WEIGHTS}; allowed: "),
+        ("net.safetensors", f"path=net.safetensors: .safetensors {WEIGHTS}; allowed: "),
+        ("net.onnx", "path=net.onnx: .onnx files are not read; convert the model to Keras; allo"),
         ("net.txt", "path=net.txt: a model file ends in .keras, .h5, .hdf5; allowed: "),
         ("gone:build", "path=gone:build: no module 'gone' in the current folder"),
         ("gone.py:build", "path=gone.py:build: no such file: gone.py"),
@@ -101,7 +110,7 @@ def test_a_path_that_is_not_a_model_is_refused_with_what_is_accepted(
         ("net.weights.h5", hdf5 + b"layers" * 400_000),
         ("text.h5", b"no model"),
         ("cut.keras", (here / "net.keras").read_bytes()[:-9]),
-        ("net.pt", b"x"),
+        *((name, b"x") for name in ("net.pt", "net.PTH", "net.safetensors", "net.onnx")),
         ("net.txt", b"x"),
     ):
         (here / name).write_bytes(content)

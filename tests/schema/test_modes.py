@@ -139,3 +139,13 @@ def test_a_scenario_measures_what_its_headline_compares(scenario: Scenario) -> N
     assert comparison_pairs(modes)[0] == (baseline, candidate)
     for jit in JIT_CANDIDATES:
         assert set(implied_modes(scenario, jit)) <= set(SCENARIOS[scenario].modes)
+
+
+def test_torch_compile_is_measured_unless_the_model_is_one_of_a_catalog() -> None:
+    own, keras = (implied_modes(Scenario.CALL, "true", "torch", own=own) for own in (True, False))
+    assert own == (Mode.TORCH_EAGER, Mode.TORCH_COMPILE, Mode.TORCH_EXPORT)
+    assert keras == (Mode.TORCH_EAGER, Mode.TORCH_EXPORT)
+    assert headline_candidates(own)[0] == "torch_compile"
+    assert implied_modes(Scenario.PREDICT, "true", "torch", own=False)[1:] == (
+        Mode.TORCH_PREDICT_COMPILE,
+    )

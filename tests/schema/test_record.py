@@ -137,6 +137,7 @@ def test_what_a_gpu_reported_is_kept() -> None:
     [
         ("drift", Flagged(Flag.DRIFT)),
         ("recompiles_per_input:xla_2", Flagged(Flag.RECOMPILES, "xla_2")),
+        ("graph_breaks:xla: a: b", Flagged(Flag.GRAPH_BREAKS, "xla", "a: b")),
         ("no_float64_reference: no kernel: x", Flagged(Flag.NO_REFERENCE, note="no kernel: x")),
     ],
 )

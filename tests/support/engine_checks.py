@@ -422,6 +422,7 @@ def torch_proofs() -> Any:
         "one graph": reason(plain, "torch_compile"),
         "its copy": reason(plain, "torch_compile"),
         "several": reason(lambda batch: broken(batch) * 2, "torch_compile"),
+        "none": reason(torch._dynamo.disable(plain), "torch_compile"),
         "again": reason(changing, "torch_compile"),
         "eager": reason(plain, "torch_eager"),
         "elsewhere": reason(plain, "torch_eager", device="cuda"),

@@ -15,6 +15,7 @@ from xla_sweeps.api.kernel import require_free_gpus
 from xla_sweeps.api.progress import follower
 from xla_sweeps.api.table import SHOWN, Table, of_rows
 from xla_sweeps.api.trial import Trial
+from xla_sweeps.config.scenario import AUTO
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
 from xla_sweeps.schema.options import LOCAL, NAMES, unknown_option
 from xla_sweeps.schema.overrides import flatten, overrides
@@ -41,8 +42,8 @@ def measure(
 
     Args:
         model: a name of the catalog; a `.keras` file, a SavedModel or `module:function` (with
-            `trust_code=True`); a Keras model in memory; or a function without arguments that builds
-            one.
+            `trust_code=True`); a Keras model or a PyTorch module in memory; or a function without
+            arguments that builds one.
         inputs: an array, a tensor, or a list or dict of them, of one batch: shapes, dtypes, ranges
             and the batch size are read from it. Default: as the model declares them.
         modes: such as `["eager", "graph", "xla"]`; default: as the scenario has them.
@@ -66,7 +67,7 @@ def measure(
     if modes is not None:
         with refusing("modes: expected a list of names"):
             given["modes"] = [modes] if isinstance(modes, str) else list(modes)
-    given |= shipping.options_for(model, inputs, batch_size, results_dir=folder)
+    _add_model(given, model, inputs, batch_size, folder)
     words = _words(given)
     end, warnings = _follow_command((*words, "ui=json"), show)
     if end["summary"] is None:
@@ -226,8 +227,19 @@ def explain(model: Any, inputs: Any = None, **options: Any) -> Explained:
     given = _options_of(options)
     require_free_gpus(given.get("device"))
     folder = folder_given("results_dir", given.get("results_dir", "results"))
-    given |= shipping.options_for(model, inputs, given.pop("batch_size", None), results_dir=folder)
+    _add_model(given, model, inputs, given.pop("batch_size", None), folder)
     return explanation_of(_words(given))
+
+
+def _add_model(
+    given: dict[str, Any], model: Any, inputs: Any, batch_size: int | None, folder: Path
+) -> None:
+    """Add the options that ask for a model; an error where its backend is not the one given."""
+    named = shipping.options_for(model, inputs, batch_size, results_dir=folder)
+    only, asked = named.get("backend"), given.get("backend", AUTO)
+    if only and asked not in (only, AUTO):
+        raise ConfigError(f"backend={asked}: a PyTorch module runs on PyTorch only: backend={only}")
+    given.update(named)
 
 
 def _options_of(options: Mapping[str, Any], **named: Any) -> dict[str, Any]:

@@ -236,11 +236,13 @@ def _array(value: Any) -> list[Any] | None:
     if isinstance(value, numpy.ndarray) and type(value) is not numpy.ndarray:
         return None
     try:
-        array = numpy.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+        plain = value.detach().cpu() if hasattr(value, "detach") else value
+        is_short = str(getattr(plain, "dtype", "")).startswith(("torch.bfloat", "torch.float8"))
+        array = numpy.asarray(plain.float() if is_short else plain)  # NumPy has no such type
     except FOREIGN:
         return None
     content = array.tolist() if array.dtype.hasobject else array.tobytes()
-    return [str(array.dtype), array.shape, content]
+    return [str(plain.dtype if is_short else array.dtype), array.shape, content]
 
 
 def _names_in(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:

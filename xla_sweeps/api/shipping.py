@@ -8,6 +8,7 @@ something else there (`backends.tensorflow.sources.shipped`).
 from __future__ import annotations
 
 import contextlib
+import copy
 import hashlib
 import inspect
 import json
@@ -26,6 +27,7 @@ from xla_sweeps.config.own_inputs import OwnArray
 from xla_sweeps.config.values import path_of
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.options import BY_NAME, LOCAL
+from xla_sweeps.worker.modules import is_module, require_inference
 
 SOURCE = '''"""A model that xla_sweeps.measure saved here; content {digest}."""
 from pathlib import Path
@@ -61,12 +63,14 @@ def options_for(
         named = _options_by_name(model)
     elif _is_keras(model):
         named = _ship_model(model, inputs, arrays, results_dir)
+    elif is_module(model):
+        named = _ship_module(model, inputs, results_dir)
     elif callable(model):
         named = _ship_builder(model, results_dir)
     else:
         raise ConfigError(
-            f"model: expected a name, a path, a Keras model or a function that builds one, not a "
-            f"{type(model).__name__}"
+            "model: expected a name, a path, a Keras model, a PyTorch module or a function that "
+            f"builds one, not a {type(model).__name__}"
         )
     if arrays and "path" not in named:
         raise ConfigError("inputs: a model of the catalog has its own; use resolution=")
@@ -131,8 +135,6 @@ def _ship_model(
     model: Any, inputs: Any, arrays: list[OwnArray], results_dir: Path
 ) -> dict[str, Any]:
     """Ship a model in memory, with what it computes."""
-    import numpy as np
-
     if not arrays and not getattr(model, "inputs", None):
         raise ConfigError("model: its inputs are unknown; give a batch: measure(model, inputs)")
     example = _example(model) if inputs is None else inputs
@@ -151,11 +153,33 @@ def _ship_model(
         "objects": dict(_objects(model)),
         "legacy": any(base.__module__.startswith("tf_keras") for base in type(model).__mro__),
         "example": _plain_arrays(example),
-        "outputs": [np.asarray(output) for output in outputs],
+        "outputs": [own_inputs.as_numpy(output) for output in outputs],
     }
     content = {"model.keras": saved, "code.pickle": _pickle(code, type(model).__name__, _BUILDER)}
     digest = digest_of(model, _configuration_of)
     return _write_files(results_dir, digest, content, _stable(model.name))
+
+
+def _ship_module(module: Any, inputs: Any, results_dir: Path) -> dict[str, Any]:
+    """Ship a PyTorch module in memory, with what it computes; the one given stays where it is."""
+    require_inference(module, "model")
+    if inputs is None:
+        raise ConfigError("model: its inputs are unknown; give a batch: measure(module, batch)")
+    torch, label = sys.modules["torch"], type(module).__name__
+    named = inputs if isinstance(inputs, Mapping) else {}
+    several = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+    example = (
+        [torch.as_tensor(part).detach().cpu() for part in ([] if named else several)],
+        {name: torch.as_tensor(part).detach().cpu() for name, part in named.items()},
+    )
+    digest = digest_of(module, _configuration_of)
+    with refusing(f"model {label}: it cannot be copied", _BUILDER):
+        shipped = copy.deepcopy(module).cpu()
+    with refusing("model: it cannot be called on these inputs"), torch.no_grad():
+        outputs = _flat(shipped(*example[0], **example[1]))
+    code = {"module": shipped, "example": example, "outputs": outputs}
+    content = {"code.pickle": _pickle(code, label, _BUILDER)}
+    return _write_files(results_dir, digest, content, label) | {"backend": "torch"}
 
 
 @refusing("model: it cannot be called on these inputs")
@@ -183,13 +207,11 @@ def _example(model: Any) -> Any:
 
 
 def _plain_arrays(inputs: Any) -> Any:
-    import numpy as np
-
     if isinstance(inputs, Mapping):
-        return {name: np.asarray(part) for name, part in inputs.items()}
+        return {name: own_inputs.as_numpy(part) for name, part in inputs.items()}
     if isinstance(inputs, (list, tuple)):
-        return type(inputs)(np.asarray(part) for part in inputs)
-    return np.asarray(inputs)
+        return type(inputs)(map(own_inputs.as_numpy, inputs))
+    return own_inputs.as_numpy(inputs)
 
 
 def _flat(outputs: Any) -> list[Any]:

@@ -22,10 +22,14 @@ from xla_sweeps.errors import ConfigError, unknown_name
 MODEL_SUFFIXES = (".keras", ".h5", ".hdf5")
 
 _UNREAD = {
-    **{".pt": "PyTorch", ".pth": "PyTorch", ".onnx": "ONNX"},
-    **{".tflite": "TensorFlow Lite", ".safetensors": "Safetensors"},
+    **dict.fromkeys((".onnx", ".tflite"), "not read; convert the model to Keras"),
+    **dict.fromkeys(
+        (".pt", ".pth", ".safetensors"),
+        "weights or a pickled module; write a function that builds the module and loads them: "
+        "path=net.py:build backend=torch",
+    ),
 }
-"""Formats of models that are not read, by suffix."""
+"""What to do with files of models that are not read, by suffix."""
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
@@ -43,7 +47,7 @@ def own_model_hint(given: str) -> str:
     """Words for a name that is a model of the user's own, or "" for any other."""
     path, shown = Path(given), shlex.quote(given)
     if path.suffix.lower() in _UNREAD:
-        return f"{_UNREAD[path.suffix.lower()]} models are not read; convert it to Keras"
+        return f"{path.suffix} files are {_UNREAD[path.suffix.lower()]}"
     is_own = path.suffix in (*MODEL_SUFFIXES, ".py")
     is_own |= ":" in given and given.rpartition(":")[2].isidentifier()
     with contextlib.suppress(OSError, ValueError):

@@ -26,6 +26,13 @@ _UNNAMED = "arr_"
 """Beginning of the names that NumPy gives arrays that are saved without one."""
 
 
+def as_numpy(part: Any) -> Any:
+    """An array; of a tensor of PyTorch without its history and device."""
+    import numpy as np
+
+    return np.asarray(part.detach().cpu() if hasattr(part, "detach") else part)
+
+
 @dataclass(frozen=True)
 class OwnArray:
     """The values of one input for a batch, and its name where it has one."""
@@ -38,7 +45,7 @@ class OwnArray:
         """An array of numbers with the batch as first dimension; `ConfigError` for any other."""
         import numpy as np
 
-        given = np.asarray(part)
+        given = as_numpy(part)
         if given.dtype == np.float64 and not hasattr(part, "dtype"):
             with np.errstate(over="ignore"):
                 given = given.astype(np.float32)
@@ -160,7 +167,7 @@ def specified(given: Any) -> tuple[InputSpec, ...]:
 def _input(entry: Any, *, where: str) -> InputSpec:
     keys = ("shape", "dtype", "low", "high", "name")
     if not isinstance(entry, Mapping) or "shape" not in entry:
-        example = "{shape:[224,224,3]}"
+        example = "{shape:[224,224,3]}, or {shape:[3,224,224]} for PyTorch"
         raise ConfigError(f"{where}={entry}: give a shape without the batch, as in {example}")
     for key in entry:
         if key not in keys:

@@ -95,7 +95,8 @@ def _implied_modes(
     backend = DEFAULT_BACKEND if backend == AUTO else backend
     word = _jit_word(document["jit"])
     title = backend_named(backend).title
-    modes = implied_modes(scenario, word, backend)
+    own = document["model"].get("name") == LOCAL
+    modes = implied_modes(scenario, word, backend, own=own)
     if not modes:
         able = [name for name, facts in SCENARIOS.items() if implied_modes(name, word, backend)]
         raise ConfigError(

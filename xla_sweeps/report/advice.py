@@ -85,6 +85,8 @@ FLAG_TEXTS: dict[str, str] = {
     "those of new inputs",
     Flag.OUTPUTS_ELSEWHERE: "some outputs are not on the device, so a part of the model may run on "
     "the CPU",
+    Flag.GRAPH_BREAKS: "torch.compile captured the model as several graphs, with Python between "
+    "them; `explain` has all breaks",
     Flag.RANDOM_LAYERS: "the model has dropout or the like: XLA draws other random numbers "
     "than the other modes, so losses differ; modes were compared without it, or by the range of "
     "their losses",

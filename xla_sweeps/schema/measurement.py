@@ -128,6 +128,8 @@ class Flag(StrEnum):
     OUTPUTS_ELSEWHERE = "outputs_elsewhere"
     """Some outputs are not on the device: integers in host memory, or an operation without a kernel
     for the device."""
+    GRAPH_BREAKS = "graph_breaks"
+    """`torch.compile` captured more than one graph: Python runs between them."""
     RANDOM_LAYERS = "random_layers"
     """Dropout and the like, which draw other random numbers under XLA; off while modes are checked.
     """
@@ -168,8 +170,8 @@ class Flagged:
     @classmethod
     def parse(cls, text: str) -> Flagged:
         """The flag that a row shows; the only place that reads one."""
-        flag, _, rest = text.partition(":")
-        mode, note = ("", rest) if rest.startswith(" ") else (rest, "")
+        word, _, note = text.partition(": ")
+        flag, _, mode = word.partition(":")
         return cls(flag, mode, note.strip())
 
 

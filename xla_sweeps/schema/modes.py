@@ -61,6 +61,9 @@ class Execution(StrEnum):
     AUTO = "auto"  # Keras chooses, after `compile(jit_compile="auto")`
     UNCOMPILED = "uncompiled"  # Keras chooses, without `compile`
     COMPILED = "compiled"  # PyTorch's `torch.compile` on the call, as people write it
+    REDUCED = "reduced"  # The same with `mode="reduce-overhead"`: CUDA graphs on a GPU
+    TUNED = "tuned"  # The same with `mode="max-autotune"`
+    DYNAMIC = "dynamic"  # The same with `dynamic=True`: one program for all batch sizes
     EXPORTED = "exported"  # `torch.export`, then `torch.compile(fullgraph=True)`
     NONE = "none"  # No model runs
 
@@ -141,6 +144,15 @@ class Mode(StrEnum):
     TORCH_EAGER = "torch_eager", _E.MODEL, _X.EAGER, False, "torch"
     TORCH_COMPILE = "torch_compile", _E.FUNCTION, _X.COMPILED, False, "torch"
     TORCH_EXPORT = "torch_export", _E.FUNCTION, _X.EXPORTED, False, "torch"
+    TORCH_COMPILE_REDUCE_OVERHEAD = (
+        "torch_compile_reduce_overhead",
+        _E.FUNCTION,
+        _X.REDUCED,
+        False,
+        "torch",
+    )
+    TORCH_COMPILE_MAX_AUTOTUNE = "torch_compile_max_autotune", _E.FUNCTION, _X.TUNED, False, "torch"
+    TORCH_COMPILE_DYNAMIC = "torch_compile_dynamic", _E.FUNCTION, _X.DYNAMIC, False, "torch"
     TORCH_PREDICT_EAGER = "torch_predict_eager", _E.PREDICT, _X.EAGER, False, "torch"
     TORCH_PREDICT_COMPILE = "torch_predict_compile", _E.PREDICT, _X.COMPILED, False, "torch"
 
@@ -188,8 +200,20 @@ _WORDS: Mapping[Mode, tuple[str, str]] = {
     _M.JAX_XLA: ("JAX with XLA", "jax.jit(model)"),
     _M.JAX_PREDICT_EAGER: ("model.predict on JAX without XLA", "compile(jit_compile=False)"),
     _M.JAX_PREDICT_XLA: ("model.predict on JAX with XLA", "compile(jit_compile=True)"),
-    _M.TORCH_EAGER: ("eager PyTorch", "model(x) with KERAS_BACKEND=torch"),
+    _M.TORCH_EAGER: ("eager PyTorch", "model(x) on PyTorch"),
     _M.TORCH_COMPILE: ("PyTorch with torch.compile", "torch.compile(model)"),
+    _M.TORCH_COMPILE_REDUCE_OVERHEAD: (
+        "torch.compile with reduce-overhead",
+        'torch.compile(model, mode="reduce-overhead")',
+    ),
+    _M.TORCH_COMPILE_MAX_AUTOTUNE: (
+        "torch.compile with max-autotune",
+        'torch.compile(model, mode="max-autotune")',
+    ),
+    _M.TORCH_COMPILE_DYNAMIC: (
+        "torch.compile with dynamic shapes",
+        "torch.compile(model, dynamic=True)",
+    ),
     _M.TORCH_EXPORT: (
         "PyTorch exported and compiled",
         "torch.compile(torch.export.export(model, (x,)).module())",
@@ -295,6 +319,11 @@ SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
         modes=(
             *(*_FORWARD.modes, _M.JAX_EAGER, _M.JAX_XLA),
             *(_M.TORCH_EAGER, _M.TORCH_COMPILE, _M.TORCH_EXPORT),
+            *(
+                _M.TORCH_COMPILE_REDUCE_OVERHEAD,
+                _M.TORCH_COMPILE_MAX_AUTOTUNE,
+                _M.TORCH_COMPILE_DYNAMIC,
+            ),
         ),
     ),
     Scenario.DETECT: replace(
@@ -418,11 +447,23 @@ def by_scenario(values: Iterable[Value], *, key: Callable[[Value], str]) -> dict
     return {name: groups[name] for name in names}
 
 
-def implied_modes(scenario: Scenario, jit: str, backend: str = DEFAULT_BACKEND) -> tuple[Mode, ...]:
-    """The modes that `jit` asks for: the scenario's, with its candidate; all of a small backend."""
+_BY_NAME_ALONE = (_X.REDUCED, _X.TUNED, _X.DYNAMIC)
+
+
+def implied_modes(
+    scenario: Scenario, jit: str, backend: str = DEFAULT_BACKEND, *, own: bool = True
+) -> tuple[Mode, ...]:
+    """The modes that `jit` asks for: the scenario's, with its candidate; all of a small backend.
+
+    Of a forward pass on PyTorch not `torch.compile`, which captures no model of Keras whole, unless
+    the model is the user's own.
+    """
     facts = SCENARIOS[scenario]
     if backend != DEFAULT_BACKEND:
-        return tuple(mode for mode in facts.modes if mode.backend == backend)
+        whole = not own and _M.TORCH_EXPORT in facts.modes
+        hidden = (*_BY_NAME_ALONE, *([_X.COMPILED] if whole else []))
+        modes = (mode for mode in facts.modes if mode.backend == backend)
+        return tuple(mode for mode in modes if mode.execution not in hidden)
     usual, chosen = facts.jit["true"], facts.jit[jit]
     return tuple(dict.fromkeys(chosen if mode is usual else mode for mode in facts.default))
 

@@ -219,7 +219,9 @@ def among_others(trial: TrialSummary, rows: Iterable[ComparisonRow]) -> TrialSum
     comparisons = tuple(
         by_pair.get((row.baseline.mode, row.candidate.mode), row) for row in trial.comparisons
     )
+    noted = {flag.partition(": ")[0]: flag for flag in trial.flags}  # rows have no notes
     flags = comparisons[0].flags if comparisons else trial.flags
+    flags = tuple(noted.get(flag, flag) for flag in flags)
     return replace(with_rows(trial, comparisons), flags=flags)
 
 

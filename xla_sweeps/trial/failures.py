@@ -134,6 +134,7 @@ def diagnose_exception(
     for pattern in backend.failures:
         if match := pattern.expression.search(text):
             message, op = pattern.describe(match)
+            message += f" ({line})" if line and line not in message else ""
             return pattern.status, failure(message=message, hint=pattern.hint, op=op)
     if kind in {"ConfigError", "DeviceError", "XlaSweepsError"}:
         return usual, failure(message=first_line(text))

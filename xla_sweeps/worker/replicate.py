@@ -139,6 +139,8 @@ class Replicate:
             self._prepared[label] = Prepared(executable, outcome, executable.traces())
             if outcome.effective.get("elsewhere"):
                 tell(protocol.Caveat(Flagged(Flag.OUTPUTS_ELSEWHERE, label)))
+            if broken := outcome.effective.get("broken"):
+                tell(protocol.Caveat(Flagged(Flag.GRAPH_BREAKS, label, broken)))
         return protocol.ModeReady(outcome=outcome, usable=usable)
 
     def _pay_start_costs(self, label: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -14,7 +15,7 @@ import numpy as np
 
 from xla_sweeps.backends.keras import sources
 from xla_sweeps.backends.keras.initial import drawn_by_numpy
-from xla_sweeps.backends.keras.sources import LoadedModel, Wrap, applications
+from xla_sweeps.backends.keras.sources import LoadedModel, Wrap, applications, local
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 
@@ -213,6 +214,9 @@ def float64_twin(spec: ModelSpec, built: BuiltModel) -> BuiltModel:
     Raises:
         XlaSweepsError: the model's dtypes are fixed.
     """
+    if built.loaded.module is not None:
+        module = copy.deepcopy(built.loaded.module).cpu().double()
+        return replace(built, call=local.caller(module, built.inputs))
     if not built.loaded.rebuildable or built.loaded.keras_model is None:
         raise XlaSweepsError("the model's dtypes are fixed, so it cannot be built in float64")
     weights = spec.weights if spec.weights == "own" else "random"

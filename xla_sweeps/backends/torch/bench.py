@@ -45,7 +45,8 @@ class TorchBench(KerasBench[TorchExecutable]):
 
     def make(self, mode: Mode) -> TorchExecutable:
         """Bind the model to a mode; `torch.export` traces here."""
-        model = self.built.loaded.keras_model
+        loaded = self.built.loaded
+        model = loaded.keras_model if loaded.module is None else loaded.module
         return TorchExecutable.bind(self.built.call, mode, self.inputs, model=model)
 
     def macs_in(self, executable: TorchExecutable | None) -> MacCount:

@@ -28,7 +28,7 @@ _FAILURES = (
         re.compile(r"error above occurred when calling torch\.export\.export"),
         Status.TRACE_ERROR,
         lambda match: ("torch cannot capture the model as one graph", ""),
-        "use keras.ops in place of Python's or NumPy's control flow on values",
+        "take Python's control flow on values out of it (torch.where, keras.ops)",
     ),
 )
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import logging
-import re
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch._dynamo.utils import counters
+from torch._dynamo.utils import counters, graph_break_reasons
 from torch.profiler import record_function
 
 from xla_sweeps.backends.keras.explain import roofline
@@ -25,6 +22,7 @@ from xla_sweeps.backends.keras.explain.layers import calls_within
 from xla_sweeps.backends.keras.explain.trace import call_each
 from xla_sweeps.backends.torch.backend import Torch
 from xla_sweeps.backends.torch.bench import TorchBench
+from xla_sweeps.backends.torch.capture import breaks_after, first_line, limits_reached
 from xla_sweeps.backends.torch.declaration import BACKEND
 from xla_sweeps.backends.torch.modes import TorchExecutable
 from xla_sweeps.backends.torch.trace import LAYER, read_trace
@@ -34,7 +32,7 @@ from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.trial.failures import error_line
 from xla_sweeps.worker.backend import Tell
-from xla_sweeps.worker.lines import innermost_line, line_of
+from xla_sweeps.worker.lines import line_of
 
 LACKS = {
     **dict.fromkeys(
@@ -47,8 +45,6 @@ LACKS = {
 
 _TELLS_NOTHING = ("The error above occurred when calling", BACKEND.wrapper)
 """Beginnings of first lines that name no reason; the error inside has it."""
-
-_LIMIT = re.compile(r"'(?P<name>[^']+)' \((?P<file>.+):(?P<line>\d+)\)")
 
 
 class TorchExplainer(Explainer):
@@ -137,22 +133,20 @@ class TorchExplainer(Explainer):
         if self.batch is None:
             sizes = [size - 1 or 2, size + 2]
             calls |= {f"a batch of {size}": resize_batch(batch, size) for size in sizes}
-        way, reasons = Mode.TORCH_COMPILE.switch, list[Any]()
-
-        def collect(graph: Any, _: Any) -> Any:
-            reasons.append(getattr(graph, "compile_subgraph_reason", None))
-            return graph.forward
-
+        way, broken = Mode.TORCH_COMPILE.switch, len(graph_break_reasons)
         before = {name: Counter(counters[name]) for name in ("stats", "graph_break")}
-        call = torch.compile(self.bench.built.call, backend=collect)
-        with _limits_reached() as gave_up:
+        call = torch.compile(self.bench.built.call, backend="eager")
+        with limits_reached() as gave_up:
             try:
                 call(batch)
             except Exception as error:
                 traceback.print_exc()
                 return _capture_of_refusal(way, error)
             stats = Counter(counters["stats"]) - before["stats"]
-            breaks = _breaks(reasons, Counter(counters["graph_break"]) - before["graph_break"])
+            breaks = _breaks(
+                dict(reversed(breaks_after(broken))),
+                Counter(counters["graph_break"]) - before["graph_break"],
+            )
             more = {words: _graphs_of(call, other) for words, other in calls.items()}
         return Capture(
             way=way,
@@ -172,18 +166,11 @@ def _graphs_of(call: Callable[[Any], Any], batch: Any) -> int:
     return int(counters["stats"]["unique_graphs"]) - before
 
 
-def _breaks(reasons: list[Any], counted: Mapping[str, int]) -> tuple[Break, ...]:
+def _breaks(lines: Mapping[str, str], counted: Mapping[str, int]) -> tuple[Break, ...]:
     """Breaks by reason, the most frequent first; with a line where a graph ended there."""
-    lines = {
-        _first_line(each.reason): innermost_line(
-            [(frame.filename, frame.lineno) for frame in each.user_stack], frameworks=True
-        )
-        for each in reversed(reasons)
-        if each is not None and each.graph_break
-    }
     times = Counter[str]()
     for reason, count in counted.items():
-        times[_first_line(reason)] += count
+        times[first_line(reason)] += count
     return tuple(
         Break(reason=reason, times=count, line=lines.get(reason, ""))
         for reason, count in times.most_common()
@@ -199,30 +186,6 @@ def _capture_of_refusal(way: str, error: Exception) -> Capture:
     telling = (reason for reason in reasons if not reason.startswith(_TELLS_NOTHING))
     refusal = next(telling, reasons[0])
     return Capture(way=way, graphs=None, refusal=refusal, place=line_of(error))
-
-
-def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0]
-
-
-@contextmanager
-def _limits_reached() -> Iterator[list[str]]:
-    """Functions that reach the limit of recompilations meanwhile, from torch's own log."""
-    reached, logger = list[str](), logging.getLogger("torch._dynamo.convert_frame")
-
-    def note(record: logging.LogRecord) -> bool:
-        given = record.args if isinstance(record.args, tuple) else ()
-        is_limit = given[:1] == ("recompile_limit",) and len(given) > 2
-        if is_limit and (match := _LIMIT.search(str(given[2]))):
-            place = innermost_line([(match["file"], int(match["line"]))], frameworks=True)
-            reached.append(f"{match['name']} ({place})" if place else match["name"])
-        return True
-
-    logger.addFilter(note)
-    try:
-        yield reached
-    finally:
-        logger.removeFilter(note)
 
 
 explain = explain_by(Torch(), TorchExplainer)

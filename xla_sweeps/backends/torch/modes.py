@@ -6,7 +6,7 @@ Gradients are off but for training: each call of the model is in `torch.inferenc
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,10 +15,22 @@ from typing import Any, Self
 
 import keras
 import torch
-from torch._dynamo.utils import calculate_time_spent, counters
+from torch._dynamo.utils import graph_break_reasons
 
 from xla_sweeps.backends.keras.executable import Engine, Executable
+from xla_sweeps.backends.torch.capture import breaks_after, capture_counts, limits_reached
 from xla_sweeps.schema.modes import Execution, Mode
+
+_OPTIONS: Mapping[Execution, Mapping[str, Any]] = {
+    Execution.COMPILED: {},
+    Execution.REDUCED: {"mode": "reduce-overhead"},
+    Execution.TUNED: {"mode": "max-autotune"},
+    Execution.DYNAMIC: {"dynamic": True},
+}
+"""Options of `torch.compile` for each of its modes."""
+
+_SHOWN = 3
+"""Graph breaks that are shown with their lines."""
 
 
 class _Forward(torch.nn.Module):  # type: ignore[misc]
@@ -35,19 +47,6 @@ class _Forward(torch.nn.Module):  # type: ignore[misc]
         return self.call(batch)
 
 
-def _capture() -> dict[str, Any]:
-    """Graphs and calls that torch has captured in this process, graph breaks, and seconds."""
-    spent_s = calculate_time_spent()
-    compile_s = spent_s.get("backend_compile", 0.0)
-    return {
-        "graphs": counters["stats"]["unique_graphs"],
-        "calls_captured": counters["stats"]["calls_captured"],
-        "graph_breaks": sum(counters["graph_break"].values()),
-        "trace_s": spent_s.get("entire_frame_compile", 0.0) - compile_s,
-        "compile_s": compile_s + spent_s.get("entire_backward_compile", 0.0),
-    }
-
-
 @dataclass
 class TorchExecutable(Executable):
     """One model in one mode on PyTorch."""
@@ -57,8 +56,8 @@ class TorchExecutable(Executable):
         cls, call: Callable[[Any], Any], mode: Mode, inputs: Sequence[Any], *, model: Any = None
     ) -> Self:
         """Bind a model to a mode; `torch.export` traces here, and that is timed."""
-        if mode.execution is Execution.COMPILED:
-            return cls(mode=mode, run=_inferring(compile_call(call)), inputs=inputs)
+        if (options := _OPTIONS.get(mode.execution)) is not None:
+            return cls(mode=mode, run=_inferring(compile_call(call, **options)), inputs=inputs)
         if mode.execution is not Execution.EXPORTED:
             return cls(mode=mode, run=_inferring(call), inputs=inputs)
         started = time.perf_counter()
@@ -80,34 +79,40 @@ class TorchExecutable(Executable):
     @contextmanager
     def observe_first_call(self) -> Iterator[None]:
         """Count what is captured in the first call."""
-        before = _capture()
-        yield
-        self.figures = {name: count - before[name] for name, count in _capture().items()}
+        before, broken = capture_counts(), len(graph_break_reasons)
+        with limits_reached() as gave_up:
+            yield
+        self.figures = {name: count - before[name] for name, count in capture_counts().items()}
+        reasons = {line: reason for reason, line in reversed(breaks_after(broken))}
+        lines = [f"{line} ({reason})" for line, reason in reversed(reasons.items())]
+        self.figures |= {"breaks": lines[:_SHOWN], "gave_up": gave_up}
 
     def traces(self) -> int:
         """Graphs that torch has captured so far; 0 for eager execution."""
-        return 0 if self.mode.execution is Execution.EAGER else _capture()["graphs"]
+        return 0 if self.mode.execution is Execution.EAGER else capture_counts()["graphs"]
 
     def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
         """Evidence of another call, and of the graphs that the first one captured."""
-        before = _capture()["graphs"]
+        before = capture_counts()["graphs"]
         self.step()
         self.synchronize()
-        again = _capture()["graphs"] - before
+        again = capture_counts()["graphs"] - before
         places = self.places()
         elsewhere = sorted({str(place) for place in places if place.type != device})
         problems = [f"a tensor is on {place}, not on {device}" for place in elsewhere]
+        evidence: dict[str, Any] = {"device": sorted(set(map(str, places))), "elsewhere": elsewhere}
         graphs, breaks = self.figures["graphs"], self.figures["graph_breaks"]
         if self.mode.execution is Execution.EAGER:
             problems += [f"{graphs} graphs were compiled"] if graphs else []
         elif graphs != 1 or breaks:
-            problems.append(
-                f"torch.compile captured {graphs} graphs with {breaks} graph breaks, not the model "
-                "as one graph"
-            )
+            told = f"{graphs} graphs with {breaks} graph breaks"
+            lines = ": " * bool(self.figures["breaks"]) + ", ".join(self.figures["breaks"])
+            if not graphs or self.figures["gave_up"] or self.mode.execution is Execution.EXPORTED:
+                problems.append(f"torch.compile captured {told}, not the model as one graph{lines}")
+            else:
+                evidence["broken"] = f"{told}{lines}"
         if again:
             problems.append(f"{again} graphs were compiled in the second call")
-        evidence = {"device": sorted(set(map(str, places))), "elsewhere": elsewhere}
         return {"recompilations": again, **evidence}, problems
 
     def places(self) -> list[Any]:
@@ -115,7 +120,7 @@ class TorchExecutable(Executable):
         return [head.device for head in keras.tree.flatten(self.last)]
 
 
-def compile_call(function: Any) -> Any:
+def compile_call(function: Any, **options: Any) -> Any:
     """`torch.compile` of a copy: what PyTorch compiled of a function's code it would not again."""
     own = FunctionType(
         function.__code__.replace(),
@@ -124,7 +129,7 @@ def compile_call(function: Any) -> Any:
         function.__defaults__,
         function.__closure__,
     )
-    return torch.compile(own)
+    return torch.compile(own, **options)
 
 
 def _inferring(call: Callable[[Any], Any]) -> Callable[[Any], Any]:

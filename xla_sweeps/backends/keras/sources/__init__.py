@@ -38,6 +38,7 @@ class LoadedModel:
         inputs: the inputs of one sample.
         variables: all variables, including moving statistics.
         keras_model: the Keras model, or None if it is not one.
+        module: the PyTorch module, or None if it is not one, or is a Keras model.
         rebuildable: whether the same spec under another dtype policy gives the same model in
             another precision.
         decode: (outputs of `forward`, images) to boxes after non-max suppression, or None: boxes
@@ -53,6 +54,7 @@ class LoadedModel:
     inputs: tuple[InputSpec, ...]
     variables: Sequence[Any]
     keras_model: Any = None
+    module: Any = None
     rebuildable: bool = True
     decode: Callable[[Any, Any], Any] | None = None
     batch: int | None = None

@@ -23,9 +23,13 @@ from xla_sweeps.config.own_inputs import takes_by_name
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 from xla_sweeps.trial.failures import error_line, root_cause
+from xla_sweeps.worker.modules import is_module, require_inference
 
 _SAVED_MODEL = "xla_sweeps.backends.tensorflow.sources.saved_model"
 """Loads a SavedModel, which is TensorFlow's own."""
+
+_MODULE = "xla_sweeps.backends.torch.module"
+"""Knows the weights of a module, which is PyTorch's own."""
 
 
 def load(spec: ModelSpec, *, batch_size: int, first: Wrap) -> LoadedModel:
@@ -238,17 +242,11 @@ def _nesting(model: Any, declared: Sequence[Any]) -> Any:
 
 
 def _from_callable(built: Callable[..., Any], spec: ModelSpec, batch_size: int) -> LoadedModel:
-    inputs = spec.inputs or _one_image(spec)
-    named = all(given.name for given in inputs)
-
-    def forward(batch: Any) -> Any:
-        tensors = keras.tree.flatten(batch)
-        if named:
-            return built(
-                **{given.name: tensor for given, tensor in zip(inputs, tensors, strict=True)}
-            )
-        return built(*tensors)
-
+    own = _module_loader(built, _where(spec)) if is_module(built) else None
+    inputs = spec.inputs or _one_image(spec, channels_first=bool(own))
+    if own:
+        own.place(built, _where(spec))
+    forward = caller(built, inputs)
     # Variables that the first call creates must exist before anything is traced.
     _refuse_callables(forward(_first_batch(inputs, batch_size)), _where(spec))
     graph = hasattr(built, "get_concrete_function") or hasattr(
@@ -257,10 +255,32 @@ def _from_callable(built: Callable[..., Any], spec: ModelSpec, batch_size: int) 
     return LoadedModel(
         forward=forward,
         inputs=inputs,
-        variables=_variables_of(built),
+        variables=own.weights_of(built) if own else _variables_of(built),
+        module=built if own else None,
         rebuildable=True,
         eager_is_graph=graph,
     )
+
+
+def _module_loader(module: Any, where: str) -> Any:
+    """The loader of PyTorch modules; raises `ConfigError` where one cannot be measured."""
+    if keras.backend.backend() != "torch":
+        raise ConfigError(f"{where}: a PyTorch module, which runs on PyTorch only: backend=torch")
+    require_inference(module, where)
+    return importlib.import_module(_MODULE)
+
+
+def caller(built: Callable[..., Any], inputs: Sequence[InputSpec]) -> Callable[[Any], Any]:
+    """A call of a callable on a batch: its inputs by name if they are named."""
+    names = [given.name for given in inputs]
+
+    def forward(batch: Any) -> Any:
+        tensors = keras.tree.flatten(batch)
+        if all(names):
+            return built(**dict(zip(names, tensors, strict=True)))
+        return built(*tensors)
+
+    return forward
 
 
 def _variables_of(built: Callable[..., Any]) -> list[Any]:
@@ -277,13 +297,15 @@ def _variables_of(built: Callable[..., Any]) -> list[Any]:
     return list({id(variable): variable for variable in variables}.values())
 
 
-def _one_image(spec: ModelSpec) -> tuple[InputSpec, ...]:
+def _one_image(spec: ModelSpec, *, channels_first: bool = False) -> tuple[InputSpec, ...]:
+    side = spec.resolution_px or 224
+    shape = (3, side, side) if channels_first else (side, side, 3)
     if spec.resolution_px is None:
         raise ConfigError(
             f"{_where(spec)}: unknown inputs; give resolution=224 for images, or "
-            "'input_spec=[{shape:[224,224,3],dtype:float32}]'"
+            f"'input_spec=[{{shape:[{','.join(map(str, shape))}],dtype:float32}}]'"
         )
-    return (InputSpec(shape=(spec.resolution_px, spec.resolution_px, 3)),)
+    return (InputSpec(shape=shape),)
 
 
 def _packer(inputs: tuple[InputSpec, ...], structure: Any) -> Callable[[Any], Any]:

@@ -23,6 +23,8 @@ TOLERANCE = 1e-3
 
 TOLERANCE_HALF = 3e-2
 
+_BUILDER = "give a function that builds it: measure(lambda: MyModel(...), inputs)"
+
 
 def load(folder: Path) -> Any:
     """The model in a folder; a function's is built, which nothing can be compared with.
@@ -33,6 +35,10 @@ def load(folder: Path) -> Any:
     code = _code(folder)
     if "builder" in code:
         return code["builder"]()
+    if "module" in code:
+        module, (positional, named) = code["module"], code["example"]
+        _compare(module(*positional, **named), code["outputs"], advice=_BUILDER)
+        return module
     library = importlib.import_module("tf_keras" if code["legacy"] else "keras")
     lambdas = {name: value for name, value in code["objects"].items() if name.startswith("Lambda:")}
     custom = {
@@ -56,7 +62,7 @@ def _advice(model: Any) -> str:
         if callable(value) and (hasattr(value, "get_concrete_function") or hasattr(value, "lower"))
     )
     if not functions:
-        return "give a function that builds it: measure(lambda: MyModel(...), inputs)"
+        return _BUILDER
     return (
         f"{functions[0]} is a function that was traced, so it may hold other values than the "
         f"weights: {weights.FIX}"
@@ -108,7 +114,7 @@ def _lambdas_of(layer: Any, functions: Mapping[str, Any]) -> Iterator[None]:
 
 def _compare(outputs: Any, expected: list[Any], *, advice: str) -> None:
     """Raise where the outputs are not those that the caller's process had."""
-    computed = [np.asarray(each) for each in flat(outputs)]
+    computed, expected = list(map(_array, flat(outputs))), list(map(_array, expected))
     if [each.shape for each in computed] != [each.shape for each in expected]:
         raise XlaSweepsError(
             "the shipped model has outputs of other shapes; give a function that builds it"
@@ -126,6 +132,14 @@ def _compare(outputs: Any, expected: list[Any], *, advice: str) -> None:
             raise XlaSweepsError(
                 f"the shipped model computes something else than in your process; {advice}"
             )
+
+
+def _array(output: Any) -> np.ndarray:
+    """An output in NumPy; one of PyTorch without its history, bfloat16 as float16."""
+    if hasattr(output, "detach"):
+        output = output.detach().cpu()
+        output = output.half() if output.is_floating_point() and output.itemsize < 4 else output
+    return np.asarray(output)
 
 
 def flat(outputs: Any) -> list[Any]:

@@ -1,0 +1,43 @@
+"""Tell a PyTorch module without loading PyTorch, and refuse one that cannot be measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from xla_sweeps.errors import ConfigError
+
+
+def is_module(value: Any) -> bool:
+    """True for an instance of `torch.nn.Module`."""
+    bases = type(value).__mro__
+    return any(
+        (base.__module__, base.__name__) == ("torch.nn.modules.module", "Module") for base in bases
+    )
+
+
+def require_inference(module: Any, where: str) -> None:
+    """Refuse a module that is compiled already, or whose layers would train in a call.
+
+    Raises:
+        ConfigError: it says what to do.
+    """
+    if hasattr(module, "_orig_mod"):
+        raise ConfigError(f"{where}: the module is compiled; give the one below it: {_INNER}")
+    if names := ", ".join(sorted(set(_training_layers(module)))):
+        raise ConfigError(
+            f"{where}: the module is in training mode, with {names}: call module.eval() first"
+        )
+
+
+_INNER = "module._orig_mod; the modes compile it"
+
+
+def _training_layers(module: Any) -> Iterator[str]:
+    """Classes of the layers that drop values, or take the statistics of a batch, in each call."""
+    for layer in module.modules():
+        bases = {base.__name__ for base in type(layer).__mro__}
+        rate = getattr(layer, "p" if "_DropoutNd" in bases else "dropout", 0.0)
+        drops = isinstance(rate, (int, float)) and rate > 0
+        if layer.training and (drops or "_BatchNorm" in bases):
+            yield type(layer).__name__
