@@ -45,7 +45,7 @@ def test_a_file_gives_shapes_types_ranges_and_the_batch_size() -> None:
     made = apply("one.npy")
     assert made["batch_size"] == 3
     assert made["input_spec"] == [{"shape": [2], "dtype": "float32", "low": -8.0, "high": 4.0}]
-    assert own_inputs.specified(apply("two.npz")["input_spec"]) == (
+    assert own_inputs.read_specs(apply("two.npz")["input_spec"]) == (
         InputSpec(shape=(2,), dtype="int64", low=0, high=6, name="ids"),
         InputSpec(shape=(4,), dtype="bool", low=1, high=2, name="mask"),
     )

@@ -39,7 +39,7 @@ def user_model_spec(document: Mapping[str, Any]) -> ModelSpec:
             "trust_code=true if you trust it"
         )
     resolution = values.optional(values.integer, document, "resolution", at_least=1)
-    inputs = own_inputs.specified(document["input_spec"])
+    inputs = own_inputs.read_specs(document["input_spec"])
     if signature := values.optional(values.text, document, "signature"):
         if recipe["kind"] != "saved_model":
             raise ConfigError(f"signature={signature}: only a SavedModel folder has signatures")

@@ -149,7 +149,7 @@ def values_of(path: str, inputs: Sequence[InputSpec]) -> list[Any]:
     return chosen
 
 
-def specified(given: Any) -> tuple[InputSpec, ...]:
+def read_specs(given: Any) -> tuple[InputSpec, ...]:
     """The inputs that `input_spec` describes; `ConfigError` where it cannot be read."""
     if given is None:
         return ()

@@ -114,7 +114,8 @@ def _refuse_mode(name: str, scenario: Scenario) -> NoReturn:
     if elsewhere := [other for other, has in SCENARIOS.items() if name in map(str, has.modes)]:
         mine = f"it belongs to scenario={elsewhere[0]}"
         raise ConfigError(f"modes: {name} is no mode of scenario={scenario}; {mine}")
-    raise unknown_name("execution mode", name, list(map(str, SCENARIOS[scenario].modes)))
+    allowed = list(map(str, SCENARIOS[scenario].modes))
+    raise unknown_name("execution mode", name, allowed, listed=len(allowed))
 
 
 def _jit_word(jit: Any) -> str:
