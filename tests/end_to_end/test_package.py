@@ -102,13 +102,13 @@ def test_constraints_name_versions_and_no_hosts() -> None:
     assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in lines)
 
 
-SHIPPED = {"api/shipping.py": 3, "backends/tensorflow/sources/shipped.py": 2}
+SHIPPED = {"api/shipping.py": 4, "backends/tensorflow/sources/shipped.py": 2}
 """Lines with a model's own code from `measure` to its measuring process, read with trust_code."""
 
 
 def test_no_code_evaluates_pickles_or_calls_a_shell_but_for_what_measure_ships() -> None:
     forbidden = re.compile(
-        r"\b(pickle|marshal|dill)\b|\beval\(|\bexec\(|shell=True|os\.system\(|yaml\.load\((?!.*loader)|mktemp\("
+        r"\b(pickle|marshal|dill)\b|(?<!\.)\beval\(|\bexec\(|shell=True|os\.system\(|yaml\.load\((?!.*loader)|mktemp\("
     )
     found: dict[str, int] = {}
     for path in tracked_files():

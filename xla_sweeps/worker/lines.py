@@ -18,10 +18,7 @@ _NOT_USERS = (
     f"{Path(__file__).resolve().parents[1]}/",
 )
 
-_FRAMEWORKS = tuple(
-    f"/{name}/"
-    for name in {"xla_sweeps", *(name for backend in backends() for name in backend.identity)}
-)
+_FRAMEWORKS = {"", "xla_sweeps", *(name for backend in backends() for name in backend.identity)}
 
 
 def users_line(error: BaseException) -> str:
@@ -39,11 +36,7 @@ def innermost_line(frames: Sequence[tuple[str, int]], *, frameworks: bool = Fals
     """
     files = [(_resolve_path(file), line) for file, line in frames if not file.startswith("<")]
     own = [frame for frame in files if not frame[0].startswith(_NOT_USERS)]
-    others = [
-        frame
-        for frame in files
-        if frame[0].startswith(_PACKAGES) and not any(part in frame[0] for part in _FRAMEWORKS)
-    ]
+    others = [frame for frame in files if _package_of(frame[0]) not in _FRAMEWORKS]
     if frameworks:
         others = others or [frame for frame in files if frame[0].startswith(_PACKAGES)]
     for file, line in (own or others)[-1:]:
@@ -59,6 +52,12 @@ def line_of(error: BaseException) -> str:
 def _frames(error: BaseException) -> list[tuple[str, int]]:
     frames = traceback.extract_tb(error.__traceback__)
     return [(frame.filename, frame.lineno or 0) for frame in frames]
+
+
+def _package_of(file: str) -> str:
+    """The installed package that a file is part of, or ""."""
+    folder = next(filter(file.startswith, _PACKAGES), file)
+    return file.removeprefix(folder).partition("/")[0]
 
 
 @cache
