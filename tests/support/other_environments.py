@@ -48,10 +48,20 @@ def measured(
     Raises:
         AssertionError: the exit code is not `ends`.
     """
+    ended = run_trial(python, folder, *words, code=code, environ=environ)
+    assert ended.returncode == ends, ended.stdout + ended.stderr
+    [path] = folder.glob("r/records/*/0.json")
+    return json.loads(path.read_text())
+
+
+def run_trial(
+    python: Path, folder: Path, *words: str, code: str = OWN, environ: Any = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a trial of the model that `code` builds."""
     (folder / "own.py").write_text(code)
     own = ["model=local", "path=own.py:build", "trust_code=true", "batch_size=2", "effort=quick"]
     more = ["effort.always_reference=true", "device=cpu", "tracker=none", "ui=plain"]
-    ended = subprocess.run(
+    return subprocess.run(
         [str(python), "-m", "xla_sweeps", *own, *more, "results_dir=r", *words],
         cwd=folder,
         capture_output=True,
@@ -59,9 +69,6 @@ def measured(
         timeout=380,
         env={**os.environ, LEASES: str(folder / "leases"), **(environ or {})},
     )
-    assert ended.returncode == ends, ended.stdout + ended.stderr
-    [path] = folder.glob("r/records/*/0.json")
-    return json.loads(path.read_text())
 
 
 def python_of(extra: str) -> Path:

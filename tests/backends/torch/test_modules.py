@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from other_environments import measured, python_of
+from other_environments import measured, python_of, run_trial
 from paths import ROOT
 
 pytestmark = [
@@ -161,13 +161,17 @@ def run(code: str, folder: Path, *words: str) -> Any:
     return json.loads(ended.stdout.splitlines()[-1])
 
 
-def by_path(folder: Path, function: str, *words: str, ends: int = 0) -> Any:
+def by_path(folder: Path, function: str, *words: str) -> Any:
     """The record of a module that a function builds."""
-    code = f"{NETS}\ndef build():\n    return {function}\n"
     own = {"PYTHONPATH": str(ROOT)}
-    words = ("backend=torch", *words)
-    return measured(python(), folder, *words, code=code, ends=ends, environ=own)
+    return measured(python(), folder, *WORDS, *words, code=code_of(function), environ=own)
 
+
+def code_of(function: str) -> str:
+    return f"{NETS}\ndef build():\n    return {function}\n"
+
+
+WORDS = ("backend=torch",)
 
 IMAGE = "input_spec=[{shape:[3,16,16],high:1}]"
 
@@ -223,21 +227,34 @@ def test_the_modes_of_torch_compile_are_compared_in_one_trial(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("function", "words", "reason"),
+    ("function", "words", "reason", "fails"),
     [
-        ("made()", (), "'input_spec=[{shape:[3,224,224],dtype:float32}]'"),
-        ("Net(0.5)", (IMAGE,), "in training mode, with BatchNorm2d, Dropout: call module.eval()"),
+        ("made()", (), "'input_spec=[{shape:[3,224,224],dtype:float32}]'", False),
+        (
+            "Net(0.5)",
+            (IMAGE,),
+            "in training mode, with BatchNorm2d, Dropout: call module.eval()",
+            False,
+        ),
         (
             "made()",
             (IMAGE, "precision=mixed_bfloat16"),
             "is a PyTorch module, which computes in its",
+            False,
         ),
-        ("made()", ("input_spec=[{shape:[16,16,3]}]",), "to have 3 channels, but got 16 channels"),
+        (
+            "made()",
+            ("input_spec=[{shape:[16,16,3]}]",),
+            "to have 3 channels, but got 16 channels",
+            True,
+        ),
     ],
 )
 def test_a_module_that_cannot_be_measured_is_refused_with_what_to_do(
-    function: str, words: tuple[str, ...], reason: str, tmp_path: Path
+    function: str, words: tuple[str, ...], reason: str, fails: bool, tmp_path: Path
 ) -> None:
-    record = by_path(tmp_path, function, *words, ends=1)
-    assert record["status"] == "build_error"
-    assert reason in record["failure"]["message"]
+    own = {"PYTHONPATH": str(ROOT)}
+    ended = run_trial(python(), tmp_path, *WORDS, *words, code=code_of(function), environ=own)
+    assert ended.returncode == (1 if fails else 2), ended.stderr
+    assert reason in ended.stdout + ended.stderr
+    assert bool(list(tmp_path.glob("r/records/*/*"))) is fails
