@@ -55,6 +55,11 @@ class Plain(keras.Model):
     def call(self, x):
         return self.dense(x)
 
+class Sums(Plain):
+    """Returns a number beside its outputs."""
+    def call(self, x):
+        return {"outputs": super().call(x), "sum": tf.reduce_sum(x)}
+
 class Drawn(keras.Model):
     """Another model each time that it is built."""
     def __init__(self):
@@ -121,6 +126,7 @@ def test_the_values_of_the_users_batch_are_no_other_trial() -> None:
     ("function", "kind", "flags"),
     [
         ("Plain", "ok", []),
+        ("Sums", "ok", []),
         ("Keeps", "first_call", []),
         ("Opens", "ok", [Flag.FIRST_CALL]),
         ("Drawn", "ok", []),

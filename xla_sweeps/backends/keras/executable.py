@@ -138,7 +138,7 @@ class Executable(ABC):
 
     @classmethod
     def heads_of(cls, outputs: Any) -> list[np.ndarray]:
-        """Outputs as arrays of their own type, one per head.
+        """Outputs as arrays of their own type, one per head; a number as an array of it.
 
         Raises:
             ConfigError: the model returned something else than tensors.
@@ -152,7 +152,7 @@ class Executable(ABC):
                     f"the model returned {kind}; tensors are needed, alone or in lists, tuples or "
                     "dictionaries"
                 )
-        return [keras.ops.convert_to_numpy(head) for head in heads]
+        return [np.atleast_1d(keras.ops.convert_to_numpy(head)) for head in heads]
 
     @classmethod
     def read(cls, outputs: Any) -> list[np.ndarray]:
