@@ -24,10 +24,10 @@ from xla_sweeps.api.identity import digest_of
 from xla_sweeps.config import own_inputs
 from xla_sweeps.config.catalog import names
 from xla_sweeps.config.own_inputs import OwnArray
+from xla_sweeps.config.own_modules import is_module, require_inference
 from xla_sweeps.config.values import path_of
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.options import BY_NAME, LOCAL
-from xla_sweeps.worker.modules import is_module, require_inference
 
 SOURCE = '''"""A model that xla_sweeps.measure saved here; content {digest}."""
 from pathlib import Path

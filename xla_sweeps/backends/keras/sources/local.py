@@ -20,10 +20,10 @@ from xla_sweeps.backends.keras.sources import LoadedModel, Wrap
 from xla_sweeps.backends.keras.sources.applications import library_named
 from xla_sweeps.backends.keras.sources.inputs import bind, draw, from_specs
 from xla_sweeps.config.own_inputs import takes_by_name
+from xla_sweeps.config.own_modules import is_module, require_inference
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 from xla_sweeps.trial.failures import error_line, root_cause
-from xla_sweeps.worker.modules import is_module, require_inference
 
 _SAVED_MODEL = "xla_sweeps.backends.tensorflow.sources.saved_model"
 """Loads a SavedModel, which is TensorFlow's own."""
