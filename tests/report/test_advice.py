@@ -9,7 +9,8 @@ from changed_rows import with_columns
 from factories import make_record
 
 from xla_sweeps.analysis.summary import summarize
-from xla_sweeps.report.advice import FLAG_TEXTS, answer, flag_notes, name_of
+from xla_sweeps.report.advice import answer, flag_notes, name_of
+from xla_sweeps.report.flag_texts import FLAG_TEXTS
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Flag, Status
 

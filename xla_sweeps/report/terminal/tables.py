@@ -27,6 +27,7 @@ from xla_sweeps.report.figures import (
     times,
     with_bounds,
 )
+from xla_sweeps.report.flag_texts import FLAG_TEXTS
 from xla_sweeps.report.labels import distinctions, short_devices
 from xla_sweeps.report.next_steps import fastest_way, next_steps
 from xla_sweeps.report.terminal import console
@@ -104,14 +105,12 @@ def _reason(failure: Failure) -> str:
 
 def _show_caveat(flags: Mapping[str, str]) -> None:
     """Show the flag that matters most in words, and the names of the others."""
-    words = [word for word in ("contaminated", *advice.FLAG_TEXTS, *flags) if word in flags]
+    words = [word for word in ("contaminated", *FLAG_TEXTS, *flags) if word in flags]
     for first in words[:1]:
         details = f" ({flags[first]})" if flags[first] else ""
         others = ", ".join(word for word in flags if word != first)
         also = f"; also {others}" if others else ""
-        console.paragraph(
-            f"! {first}: {advice.FLAG_TEXTS.get(first, first)}{details}{also}", "yellow"
-        )
+        console.paragraph(f"! {first}: {FLAG_TEXTS.get(first, first)}{details}{also}", "yellow")
 
 
 def show_rows(rows: Sequence[ComparisonRow], *, price_per_hour: float | None = None) -> None:

@@ -21,7 +21,8 @@ from dashboard_page import (
 )
 from synthetic_rows import DEVICES, base_row, compared
 
-from xla_sweeps.report.advice import FLAG_TEXTS, overall_word, typically
+from xla_sweeps.report.advice import overall_word, typically
+from xla_sweeps.report.flag_texts import FLAG_TEXTS
 
 pytestmark = pytest.mark.browser
 
