@@ -22,6 +22,7 @@ from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import Trial
 from xla_sweeps.worker import learning
+from xla_sweeps.worker.agreement import TOLERANCE
 from xla_sweeps.worker.learning import FirstSteps
 
 HALVINGS = 24
@@ -171,15 +172,17 @@ class Trainer(training.Trainer):
         The losses of its first step, dropout on, are compared with those of eager's forward pass:
         of a few draws at first, of twice as many as long as they are unlike.
         """
-        eager = self._eager
-        rounding = learning.rounding_of(eager if self.draws else steps, eager, self._spread)
+        if self.draws:  # what the first losses differ by is no rounding
+            rounding = TOLERANCE[self.precision] * max(map(abs, self._random_losses))
+        else:
+            rounding = learning.rounding_of(steps, self._eager, self._spread)
         losses: list[float] = []
         draws = learning.DRAWS
         while True:
             self._draw(losses, draws, executable.run, executable.prepare)
             self._draw(self._random_losses, draws, self.forward_loss, self.state.restore)
-            others = self._random_losses[:draws]
-            reason = learning.random_reason(losses, others, rounding=rounding)
+            eager = self._random_losses[:draws]
+            reason = learning.random_reason(losses, eager, rounding=rounding)
             if not reason or draws >= learning.MOST_DRAWS:
                 return reason
             draws *= 2
