@@ -1,4 +1,4 @@
-"""How often healthy small models are accused of keeping answers (`slow_on_new_inputs`).
+"""Rate at which healthy small models are accused of keeping answers (`slow_on_new_inputs`).
 
 Each mode of each model is warmed up once, then the test that a trial makes at its end is made many
 times, alone and beside processes that keep every core busy. A planted mode, which keeps the answers

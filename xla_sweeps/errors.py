@@ -45,7 +45,7 @@ class XlaSweepsError(Exception):
     exit_code = USAGE_CODE
 
     def _render_traceback_(self) -> list[str]:
-        """Its line, which a notebook shows instead of the traceback; IPython asks by this name."""
+        """The line that a notebook shows instead of the traceback; IPython asks by this name."""
         return [f"{type(self).__name__}: {self}"]
 
 

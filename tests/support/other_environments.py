@@ -6,12 +6,14 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
+import pytest
 from paths import ROOT
 
 from xla_sweeps.system.leases import LEASES
@@ -38,6 +40,16 @@ def build():
 
 MACS = 14 * 14 * 27 * 8 + 8 * 5
 """Multiply-accumulates of a sample of this model."""
+
+
+ON_TORCH = [
+    pytest.mark.slow,
+    pytest.mark.exhaustive,
+    pytest.mark.timeout(900),  # the environment is made first
+    pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="torch's wheel is for Python 3.11"),
+    pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs g++"),
+]
+"""Marks of the tests that run in the environment of PyTorch."""
 
 
 def measured(

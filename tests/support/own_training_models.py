@@ -20,7 +20,7 @@ def autoencoder() -> keras.Model:
 
 
 class VAE(keras.Model):  # type: ignore[misc]
-    """As in the examples of Keras: inputs alone, random numbers, metrics of its own."""
+    """Inputs alone, random numbers and metrics of its own, as in the examples of Keras."""
 
     def __init__(self, *, seeded: bool = False) -> None:
         super().__init__()

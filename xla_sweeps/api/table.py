@@ -59,7 +59,7 @@ class Table:
         return tuple(self.arrow.column_names)
 
     def to_pandas(self, columns: str = "all") -> Any:
-        """As a data frame of pandas, which must be installed; `short` has the columns shown."""
+        """Convert to a data frame of pandas, which must be installed; `short` has what is shown."""
         with refusing("to_pandas: no data frame", "pip install pandas, or use polars.DataFrame()"):
             if columns not in ("all", "short"):
                 raise unknown_name("columns", str(columns), ("all", "short"))

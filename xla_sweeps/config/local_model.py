@@ -45,7 +45,6 @@ def user_model_spec(document: Mapping[str, Any]) -> ModelSpec:
             raise ConfigError(f"signature={signature}: only a SavedModel folder has signatures")
         recipe["signature"] = signature
     if batch := values.optional(values.text, document, "inputs"):
-        own_inputs.values_of(batch, inputs)
         recipe["inputs"] = batch
     if recipe["kind"] == "keras" and not inputs:
         own_files.check_sizes(

@@ -29,7 +29,7 @@ _UNREAD = {
         "path=net.py:build backend=torch",
     ),
 }
-"""What to do with files of models that are not read, by suffix."""
+"""Advice on files of models that are not read, by suffix."""
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 

@@ -1,4 +1,4 @@
-"""Inputs of the user's own model: as `input_spec` describes them, or as a batch of his has them."""
+"""Inputs of the user's own model: as `input_spec` or a batch has them."""
 
 from __future__ import annotations
 
@@ -128,6 +128,7 @@ def apply(document: Mapping[str, Any], explicit: Collection[str]) -> Mapping[str
     arrays = arrays_in(path)
     asked = values.integer(document, "batch_size", at_least=1) if "batch_size" in explicit else None
     specs = document["input_spec"] or [array.spec for array in arrays]
+    _values_for(read_specs(specs), arrays, path)
     return {**document, "input_spec": specs, "batch_size": size_of(arrays, asked)}
 
 
@@ -137,7 +138,10 @@ def values_of(path: str, inputs: Sequence[InputSpec]) -> list[Any]:
     Raises:
         ConfigError: it cannot be read, or holds more or fewer, or other shapes.
     """
-    arrays = arrays_in(path)
+    return _values_for(inputs, arrays_in(path), path)
+
+
+def _values_for(inputs: Sequence[InputSpec], arrays: Sequence[OwnArray], path: str) -> list[Any]:
     by_name = {array.name: array for array in arrays if array.name}
     pairs = zip(inputs, arrays, strict=False)
     chosen = [by_name.get(given.name, array).values for given, array in pairs]

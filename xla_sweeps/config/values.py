@@ -71,7 +71,7 @@ def number(document: Mapping[str, Any], key: str, *, at_most: float) -> float:
 
 
 def how_yaml_writes(value: object) -> str:
-    """How to write 3e-4, which YAML 1.1 reads as a text; "" for any other value."""
+    """Advice on 3e-4, which YAML 1.1 reads as a text; "" for any other value."""
     if not isinstance(value, str) or not (match := _EXPONENT.fullmatch(value)):
         return ""
     number = f"{match['digits']}.0e{match['sign'] or '+'}{match['exponent']}"

@@ -87,6 +87,11 @@ def _is_own(trial: Trial) -> bool:
     return trial.model.source == LOCAL
 
 
+def _in_recipe(key: str) -> Callable[[Trial], Any]:
+    """What asks for a model of the user's own by this key; None of any other model."""
+    return lambda trial: trial.model.recipe.get(key) if _is_own(trial) else None
+
+
 def _input(given: InputSpec) -> dict[str, Any]:
     document = {"shape": list(given.shape), "dtype": given.dtype, "low": given.low}
     return document | {"high": given.high} | ({"name": given.name} if given.name else {})
@@ -210,7 +215,7 @@ _MEASURED = (
 _OWN = (
     Option(
         usage="path=PATH",
-        of=lambda trial: trial.model.recipe.get("path") if _is_own(trial) else None,
+        of=_in_recipe("path"),
         resolved=True,
         help="with model=local: a .keras file, a SavedModel folder, module:function or "
         "file.py:function; only on the command line",
@@ -219,7 +224,7 @@ _OWN = (
     ),
     Option(
         usage="import=MODULE",
-        of=lambda trial: trial.model.recipe.get("import") if _is_own(trial) else None,
+        of=_in_recipe("import"),
         resolved=True,
         help="the module or file.py with the custom layers of a .keras file; only on the command "
         "line",
@@ -228,7 +233,7 @@ _OWN = (
     ),
     Option(
         usage="signature=NAME",
-        of=lambda trial: trial.model.recipe.get("signature") if _is_own(trial) else None,
+        of=_in_recipe("signature"),
         help="with a SavedModel of your own: the signature that is called",
         unset="its call, else serving_default",
         foreign="name",
@@ -250,7 +255,7 @@ _OWN = (
     ),
     Option(
         usage="inputs=FILE",
-        of=lambda trial: trial.model.recipe.get("inputs") if _is_own(trial) else None,
+        of=_in_recipe("inputs"),
         resolved=True,
         help="with model=local: a batch of your own, a .npy or .npz file; every mode must agree on "
         "it too; only on the command line",

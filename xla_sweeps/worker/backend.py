@@ -88,7 +88,7 @@ class Model(Shared, Protocol):
         """Count multiply-accumulates, unless they are known."""
 
     def find_flaw(self, executable: Any, tell: Tell) -> Failure | None:
-        """The failure of a mode whose outputs agree, but only here; None if there is none."""
+        """The failure of a mode that its outputs do not show; None without one."""
 
     def runs_away(self, executable: Any, calls: int) -> str:
         """Reason why calls in a row are not steady, such as a loss that is not finite; or ""."""

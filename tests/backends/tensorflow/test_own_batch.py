@@ -27,13 +27,13 @@ import keras
 import tensorflow as tf
 
 class Top(keras.layers.Layer):
-    """Whether the third score is the largest: XLA compares with NaN as eager does not."""
+    """Tell if the third score is the largest: XLA compares with NaN as eager does not."""
     def call(self, scores):
         wanted = tf.zeros(tf.shape(scores)[:1], tf.int32) + 2
         return tf.cast(tf.math.in_top_k(wanted, scores, 1), tf.float32)
 
 class Keeps(keras.Model):
-    """Twice as much where the first call was compiled."""
+    """Doubles its answer where the first call was compiled."""
     factor = None
     def call(self, x):
         if self.factor is None:

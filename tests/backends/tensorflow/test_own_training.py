@@ -1,4 +1,4 @@
-"""What a user's model brings to training: its optimizer, its metrics, and its own `train_step`."""
+"""Training as a user's model brings it: its optimizer, its metrics, and its own `train_step`."""
 
 from __future__ import annotations
 

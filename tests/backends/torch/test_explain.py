@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from explain_each import explain_each
-from other_environments import MACS, OWN
+from other_environments import MACS, ON_TORCH, OWN
 
 from xla_sweeps.report.terminal.explained_lines import WIDTH
 from xla_sweeps.report.terminal.explanation import explanation_text
 from xla_sweeps.schema.explanation import Explanation
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.exhaustive,
-    pytest.mark.timeout(900),  # the environment is made first
-    pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="torch's wheel is for Python 3.11"),
-    pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs g++"),
-]
+pytestmark = ON_TORCH
 
 MODELS = f"""{OWN}
 import torch

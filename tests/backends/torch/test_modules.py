@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from other_environments import measured, python_of, run_trial
+from other_environments import ON_TORCH, measured, python_of, run_trial
 from paths import ROOT
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.exhaustive,
-    pytest.mark.timeout(900),  # the environment is made first
-    pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="torch's wheel is for Python 3.11"),
-    pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs g++"),
-]
+pytestmark = ON_TORCH
 
 NETS = """
 import torch
@@ -147,7 +139,7 @@ def python() -> Path:
 
 
 def run(code: str, folder: Path, *words: str) -> Any:
-    """What a script printed in its last line."""
+    """The last line that a script printed."""
     (folder / "cells.py").write_text(code)
     ended = subprocess.run(
         [str(python()), "cells.py", *words],

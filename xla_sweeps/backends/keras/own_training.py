@@ -1,4 +1,4 @@
-"""What a user's own model brings to training: the optimizer it is compiled with, its `train_step`.
+"""Training as a user's own model brings it: the optimizer of its `compile`, and its `train_step`.
 
 A `train_step` takes what `fit` gives it: inputs and targets, or inputs alone, as those of
 autoencoders and GANs do. Which of both is tried.

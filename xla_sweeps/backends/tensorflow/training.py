@@ -94,7 +94,7 @@ class Trainer(training.Trainer):
             state.restore()
 
     def compiled_with(self) -> dict[str, Any]:
-        """What Keras's `compile` takes of it: as the user's model has it, where it has."""
+        """Arguments of Keras's `compile`: as the user's own model was given them, where it was."""
         is_one = not tf.nest.is_nested(self.objective.structure)
         metrics = own_training.metrics_of(self.model, self.trial) if is_one else []
         return {

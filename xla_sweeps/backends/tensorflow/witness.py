@@ -26,7 +26,7 @@ HINT = "a layer keeps something of its first call; make it in __init__ or build(
 _LIBRARIES = ("keras", "tf_keras", "keras_hub", "keras_cv")
 
 _compiled: Wrap = partial(tf.function, jit_compile=True, autograph=False)
-"""What the user writes."""
+"""The line that a user writes."""
 
 
 def flaw_of(bench: KerasBench[Any], tell: Tell) -> Failure | None:
@@ -44,14 +44,14 @@ def flaw_of(bench: KerasBench[Any], tell: Tell) -> Failure | None:
     if is_error:
         tell(protocol.Caveat(Flagged(Flag.FIRST_CALL, note=reason)))
         return None
-    message = f"of a new model whose first call is compiled by XLA: {reason}"
+    message = f"in a new model, whose first call XLA compiles: {reason}"
     return Failure(phase=Phase.VERIFY, kind="first_call", message=message, hint=HINT)
 
 
 def _trouble(bench: KerasBench[Any], first: Wrap) -> tuple[str, bool]:
-    """What is wrong with a new model that is called in what `first` makes of a call; or "".
+    """Trouble of a new model that is called in what `first` makes of a call, and if it is an error.
 
-    And whether that is an error.
+    It is "" where there is none.
     """
     try:
         agreed = _compare_fresh(bench, first)
