@@ -257,7 +257,8 @@ def test_a_mode_of_pytorch_is_proved_by_the_graphs_that_were_captured() -> None:
     assert shown["several"] == ""  # measured, with the flag `graph_breaks`
     assert "0 graphs with 1 graph breaks" in shown["none"]
     assert "not the model as one graph" in shown["none"]
-    assert shown["again"] == "1 graphs were compiled in the second call"
+    assert shown["once again"] == ""  # a number that varies
+    assert shown["again"] == "each of 4 further calls compiled again"
     assert shown["elsewhere"] == "a tensor is on cpu, not on cuda"
 
 

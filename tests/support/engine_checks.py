@@ -406,14 +406,26 @@ def torch_proofs() -> Any:
         torch._dynamo.graph_break()
         return batch + 1
 
+    words = [""]
+
     def changing(batch: Any) -> Any:
         return batch + calls[0]
+
+    def restless(batch: Any) -> Any:
+        return batch + len(words[0])
 
     def plain(batch: Any) -> Any:
         return batch + 1
 
     def reason(call: Callable[[Any], Any], mode: str, device: str = "cpu") -> str:
         executable = TorchExecutable.bind(call, mode_of(mode), [torch.ones(2)])
+        run = executable.run
+
+        def run_anew(batch: Any) -> Any:
+            words[0] += "x"
+            return run(batch)
+
+        executable.run = run_anew
         executable.first_call_s()
         calls[0] += 1
         return str(executable.effective(device=device)["reason"])
@@ -423,7 +435,8 @@ def torch_proofs() -> Any:
         "its copy": reason(plain, "torch_compile"),
         "several": reason(lambda batch: broken(batch) * 2, "torch_compile"),
         "none": reason(torch._dynamo.disable(plain), "torch_compile"),
-        "again": reason(changing, "torch_compile"),
+        "once again": reason(changing, "torch_compile"),
+        "again": reason(restless, "torch_compile"),
         "eager": reason(plain, "torch_eager"),
         "elsewhere": reason(plain, "torch_eager", device="cuda"),
     }

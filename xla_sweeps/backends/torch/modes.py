@@ -29,6 +29,9 @@ _OPTIONS: Mapping[Execution, Mapping[str, Any]] = {
 }
 """Options of `torch.compile` for each of its modes."""
 
+_SETTLING = 4
+"""Calls after the first in which a mode may compile again."""
+
 _SHOWN = 3
 """Graph breaks that are shown with their lines."""
 
@@ -92,11 +95,21 @@ class TorchExecutable(Executable):
         return 0 if self.mode.execution is Execution.EAGER else capture_counts()["graphs"]
 
     def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
-        """Evidence of another call, and of the graphs that the first one captured."""
-        before = capture_counts()["graphs"]
-        self.step()
-        self.synchronize()
-        again = capture_counts()["graphs"] - before
+        """Evidence of further calls, and of the graphs that the first one captured.
+
+        A second value may be captured once more, as a number that varies: such a mode is called
+        until it captures nothing.
+        """
+        before = last = capture_counts()["graphs"]
+        with limits_reached() as gave_up:
+            for _ in range(_SETTLING):
+                earlier = last
+                self.step()
+                self.synchronize()
+                last = capture_counts()["graphs"]
+                if last == earlier:
+                    break
+        self.figures["gave_up"] += gave_up
         places = self.places()
         elsewhere = sorted({str(place) for place in places if place.type != device})
         problems = [f"a tensor is on {place}, not on {device}" for place in elsewhere]
@@ -111,9 +124,9 @@ class TorchExecutable(Executable):
                 problems.append(f"torch.compile captured {told}, not the model as one graph{lines}")
             else:
                 evidence["broken"] = f"{told}{lines}"
-        if again:
-            problems.append(f"{again} graphs were compiled in the second call")
-        return {"recompilations": again, **evidence}, problems
+        if last != earlier:
+            problems.append(f"each of {_SETTLING} further calls compiled again")
+        return {"recompilations": last - before, **evidence}, problems
 
     def places(self) -> list[Any]:
         """Devices of the last call's outputs."""
