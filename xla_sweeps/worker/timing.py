@@ -36,7 +36,10 @@ NEW_INPUT_FACTOR = 1.5
 """Factor by which new values take longer where a mode keeps the answers that it has given."""
 
 NEW_INPUT_TURNS = 6
-"""Turns that must all show it: of three, other load makes one in 60 (benchmarks/false_flags.py)."""
+"""Turns that must all show it: beside other load three do in one mode of 130 that is healthy.
+
+Measured by benchmarks/false_flags.py.
+"""
 
 
 class Executable(Protocol):
