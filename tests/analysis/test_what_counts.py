@@ -15,6 +15,7 @@ from xla_sweeps.analysis.overview import overview
 from xla_sweeps.analysis.summary import headline_clear, headline_failed, summarize
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import UNFINISHED, Failure, Flagged, ModeOutcome, Phase, Status
+from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.record import Record
 
 
@@ -356,6 +357,25 @@ def test_one_verdict_is_enough_in_the_default_modes_of_an_own_model_on_pytorch(
     model = replace(made.trial.model, library=library)
     trial = replace(made.trial, modes=tuple(made.modes), model=model)
     assert headline_failed([replace(made, trial=trial)]) is failed
+
+
+@pytest.mark.parametrize(
+    ("status", "scenario", "failed"),
+    [
+        (Status.MODE_NOT_EFFECTIVE, "predict", False),
+        (Status.COMPILE_ERROR, "predict", True),
+        (Status.MODE_NOT_EFFECTIVE, "call", True),
+    ],
+)
+def test_a_model_of_keras_that_torch_does_not_capture_is_an_answer_in_the_default_modes(
+    status: Status, scenario: str, failed: bool
+) -> None:
+    labels = {"predict": "torch_predict", "call": "torch"}
+    eager, compiled = (f"{labels[scenario]}_{word}" for word in ("eager", "compile"))
+    made = record(**{eager: True, compiled: False})
+    modes = {**made.modes, compiled: replace(made.modes[compiled], status=status)}
+    trial = replace(made.trial, scenario=Scenario(scenario), modes=tuple(modes))
+    assert headline_failed([replace(made, trial=trial, modes=modes)]) is failed
 
 
 def test_modes_that_work_without_enough_rounds_have_no_verdict() -> None:
