@@ -5,6 +5,11 @@ times, alone and beside processes that keep every core busy. A planted mode, whi
 of values that it has seen, must be found each time.
 
     python -m benchmarks.false_flags [--times 300]
+
+Or flags of records, where most modes are healthy: as they were given, and `warmup_not_stationary`
+as it is decided now.
+
+    python -m benchmarks.false_flags --records FOLDER [FOLDER ...]
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,8 +32,10 @@ import numpy as np
 import tensorflow as tf
 
 from xla_sweeps.backends.tensorflow.modes import ModeExecutable
-from xla_sweeps.schema.measurement import INPUTS
+from xla_sweeps.schema.measurement import INPUTS, Flag, Status, Trend
 from xla_sweeps.schema.modes import Mode
+from xla_sweeps.schema.record import Record
+from xla_sweeps.trial import pacing
 from xla_sweeps.worker import timing
 
 MODES = (Mode.EAGER, Mode.GRAPH, Mode.XLA)
@@ -81,11 +89,38 @@ def accusations(executable: ModeExecutable, inputs: list[Any], times: int) -> in
     return count
 
 
+def print_flags(folder: Path) -> None:
+    """Print how many modes of a folder's records have each flag."""
+    counts = Counter[str]()
+    for path in sorted(folder.rglob("records/*/*.json")):
+        record = Record.from_json(path.read_bytes())
+        given = {(flagged.flag, flagged.mode) for flagged in record.flags}
+        for label, outcome in record.modes.items():
+            if outcome.status is not Status.OK or not outcome.latencies_s:
+                continue
+            trend = outcome.warmup_trend or pacing.trend(record.rounds, label)
+            moves = trend is Trend.MOVING and pacing.changes_alone(record.rounds, label)
+            counts.update(modes=1, now=moves)
+            for flag in (Flag.WARMUP_NOT_STATIONARY, Flag.INPUTS_DIFFER):
+                counts[flag] += (flag, label) in given
+    print(
+        f"{folder}: of {counts['modes']} modes {counts[Flag.WARMUP_NOT_STATIONARY]} have "
+        f"{Flag.WARMUP_NOT_STATIONARY}, and {counts['now']} as it is decided now; "
+        f"{counts[Flag.INPUTS_DIFFER]} have {Flag.INPUTS_DIFFER}"
+    )
+
+
 def main() -> None:
     """Print a line for each model and mode, and the rates."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--times", type=int, default=300)
-    times = parser.parse_args().times
+    parser.add_argument("--records", type=Path, nargs="+", default=[])
+    arguments = parser.parse_args()
+    for folder in arguments.records:
+        print_flags(folder)
+    if arguments.records:
+        return
+    times = arguments.times
     print("| model | mode | ms a call | alone | beside load | planted, alone | beside load |")
     print("|---|---|---|---|---|---|---|")
     total = [0, 0, 0]

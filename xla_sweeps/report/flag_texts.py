@@ -9,8 +9,8 @@ FLAG_TEXTS: dict[str, str] = {
     Flag.BUILD_CHANGED: "earlier replicates are left out: they measured another model or other "
     "libraries under the same name",
     Flag.NOT_CONVERGED: "rounds or time ran out before the interval was as narrow as required",
-    Flag.WARMUP_NOT_STATIONARY: "the speed was still changing when warm-up ended, or, where that "
-    "was too short to tell, over the rounds",
+    Flag.WARMUP_NOT_STATIONARY: "the mode's speed still changed when warm-up ended or over the "
+    "rounds, and not as that of the other modes",
     Flag.HOST_BOUND: "the device waits for the host",
     Flag.QUEUE_FILL: "filling the device's queue and draining it takes more than 1 % of a block: "
     "calls are so long that a block has few",

@@ -89,7 +89,10 @@ class Phase(StrEnum):
 
 
 class Trend(StrEnum):
-    """Change of a mode's speed over 20 blocks of its warm-up, else over its rounds."""
+    """Change of a mode's speed over 20 blocks of its warm-up, else over its rounds.
+
+    A change counts if the rounds show it relative to the other modes, where there are some.
+    """
 
     STEADY = "steady"
     """The interval of the change over these lies within 1 % of none."""

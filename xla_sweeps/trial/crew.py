@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from xla_sweeps.schema.measurement import Failure, Flag, Flagged, ModeOutcome, Phase, Status, Trend
+from xla_sweeps.schema.measurement import Failure, ModeOutcome, Phase, Status
 from xla_sweeps.schema.modes import SCENARIOS, by_backend, mode_of
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.trial import protocol, workers
@@ -197,13 +197,7 @@ class Crew:
                     break
                 else:
                     self.result.modes[label] = warmed.outcome
-                    self.flag_moving(label)
                     self.warm[label] = warmed
-
-    def flag_moving(self, label: str) -> None:
-        """Flag a mode whose speed still changed."""
-        if self.result.modes[label].warmup_trend is Trend.MOVING:
-            self.result.flag(Flagged(Flag.WARMUP_NOT_STATIONARY, label))
 
     def _drop_mode(self, label: str, failed: RequestFailed, index: int) -> None:
         """A mode cannot be measured; its worker goes on."""

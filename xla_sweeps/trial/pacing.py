@@ -63,12 +63,34 @@ def trend(rounds: Sequence[Round], label: str) -> Trend:
 
     Over all rounds where every one is contaminated. Steady takes `START_FROM` rounds.
     """
-    mine = [(one.dirty, block) for one in rounds for block in one.blocks if block.mode == label]
-    clean = [block.call_s for dirty, block in mine if not dirty]
-    call_s = clean or [block.call_s for _, block in mine]
-    overall = trend_of(call_s)
-    if len(call_s) >= START_FROM:
-        return Trend.MOVING if starts_slowly(call_s) else overall
+    return _trend_of_rounds([call_s[label] for call_s in _times(rounds, label)])
+
+
+def changes_alone(rounds: Sequence[Round], label: str) -> bool:
+    """True if a mode's speed changes over its rounds relative to the other modes'.
+
+    A machine that becomes faster or slower changes all of them. True where there is no other mode.
+    """
+    ratios = []
+    for call_s in _times(rounds, label):
+        mine = call_s.pop(label)
+        if not call_s:
+            return True
+        ratios.append(mine / statistics.geometric_mean(call_s.values()))
+    return _trend_of_rounds(ratios) is Trend.MOVING
+
+
+def _times(rounds: Sequence[Round], label: str) -> list[dict[str, float]]:
+    """Seconds a call of the modes in a mode's rounds: in clean ones, if there are any."""
+    times = [(one.dirty, {block.mode: block.call_s for block in one.blocks}) for one in rounds]
+    mine = [(dirty, call_s) for dirty, call_s in times if label in call_s]
+    return [call_s for dirty, call_s in mine if not dirty] or [call_s for _, call_s in mine]
+
+
+def _trend_of_rounds(figures: Sequence[float]) -> Trend:
+    overall = trend_of(figures)
+    if len(figures) >= START_FROM:
+        return Trend.MOVING if starts_slowly(figures) else overall
     return overall if overall is Trend.MOVING else Trend.NOT_ASSESSED
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from xla_sweeps.analysis import stats
-from xla_sweeps.schema.measurement import INPUTS, Block, Flag, Flagged, Phase, Round
+from xla_sweeps.schema.measurement import INPUTS, Block, Flag, Flagged, Phase, Round, Trend
 from xla_sweeps.schema.modes import headline_pairs
 from xla_sweeps.schema.trial import ENERGY_PASSES
 from xla_sweeps.system.energy import Meter
@@ -205,13 +205,17 @@ class Passes:
             ]
             singles = [one for block, first in blocks for one in pacing.singles_of(block, first)]
             outcome = self.result.modes[label]
+            trend = outcome.warmup_trend or pacing.trend(self.result.rounds, label)
+            if trend is Trend.MOVING and not pacing.changes_alone(self.result.rounds, label):
+                trend = Trend.NOT_ASSESSED
+            if trend is Trend.MOVING:
+                self.result.flag(Flagged(Flag.WARMUP_NOT_STATIONARY, label))
             self.result.modes[label] = replace(
                 outcome,
                 latencies_s=tuple(single.call_s for single in singles),
                 latency_enqueue_ns=tuple(single.enqueue_ns for single in singles),
-                warmup_trend=outcome.warmup_trend or pacing.trend(self.result.rounds, label),
+                warmup_trend=trend,
             )
-            self.crew.flag_moving(label)
             if pacing.inputs_differ(singles):
                 self.result.flag(Flagged(Flag.INPUTS_DIFFER, label))
             if label in decisive and pacing.is_too_short(self.paces[label], self.calls[label]):
