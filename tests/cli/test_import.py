@@ -20,7 +20,7 @@ def test_the_studys_tables_can_be_imported_shown_and_exported_without_a_record(
     done = command("import", str(SAMPLE), cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(
-        "36 figures of 17 models: 36 rows, 0 of them with a speedup over eager; wrote "
+        "197 figures of 54 models: 116 rows, 45 of them with a speedup over eager; wrote "
         "results/imported/"
     )
     again = command("import", str(SAMPLE), "--name", "published", cwd=tmp_path)
@@ -29,12 +29,12 @@ def test_the_studys_tables_can_be_imported_shown_and_exported_without_a_record(
     assert left == tmp_path / "results" / "imported" / "published.csv"
     table = command("results", cwd=tmp_path)
     assert (table.returncode, table.stderr) == (0, "")
-    assert table.stdout.count("○ imported") == 37
+    assert table.stdout.count("○ imported") == 117
     shown = json.loads(command("results", "--format", "json", cwd=tmp_path).stdout)
     assert {row["origin"] for row in shown} == {"imported"}
-    (regnet,) = [row for row in shown if row["family"] == "RegNetX"]
-    assert (regnet["model"], regnet["device"]) == ("regnetx_002", "NVIDIA T4")
-    assert "called regnetx_016" in regnet["note"]
+    regnets = [row for row in shown if row["family"] == "RegNetX"]
+    assert {row["model"] for row in regnets} == {"regnetx_002"}
+    assert all("called regnetx_016" in row["note"] for row in regnets)
     command("results", "--format", "parquet", "-o", "rows.parquet", cwd=tmp_path)
     assert pyarrow.parquet.read_table(tmp_path / "rows.parquet").to_pylist() == shown
 
@@ -44,7 +44,7 @@ def test_imported_and_measured_rows_are_shown_together(tmp_path: Path) -> None:
     command("import", str(SAMPLE), cwd=tmp_path)
     out = command("results", cwd=tmp_path).stdout
     assert "▲ faster" in out
-    assert out.count("○ imported") == 37
+    assert out.count("○ imported") == 117
 
 
 FIGURE = text(line("vgg16")).encode()

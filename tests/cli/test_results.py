@@ -175,14 +175,16 @@ def test_the_studys_questions_are_answered_with_its_figures_beside_ones_own(
     assert "published" not in own.stdout
     both = command("results", "--show", "fastest", "--with-published", cwd=results)
     assert (both.returncode, both.stderr) == (0, "")
-    assert "The fastest model with XLA in 12 settings" in " ".join(both.stdout.split())
+    assert "The fastest model with XLA in 14 settings" in " ".join(both.stdout.split())
     for words in ("A100, published", "T4, published", "Some", "mobilenet_v1"):
         assert words in both.stdout, words
-    nothing = command("results", "--show", "inversions", "--with-published", cwd=results)
+    nothing = command("results", "--show", "inversions", cwd=results)
     assert (nothing.stdout, nothing.stderr) == (
         "",
-        "nothing to show: it takes two measured models of one line on one device\n",
+        "nothing to show: it takes two models of one line on one device\n",
     )
+    inverted = command("results", "--show", "inversions", "--with-published", cwd=results)
+    assert "no interval" in inverted.stdout
     assert not (results / "results" / "imported").exists()
 
 

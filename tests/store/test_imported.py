@@ -88,6 +88,35 @@ def test_every_name_of_the_study_is_a_name_or_an_alias_of_the_catalog(family: st
     assert not any("not in the catalog" in row.provenance.note for row in figures)
 
 
+@pytest.mark.parametrize(
+    ("columns", "cells", "speedup", "absolute"),
+    [
+        ("speedup_percent", "300", 4.0, None),
+        ("absolute_speedup", "50", None, 50.0),
+        ("absolute_speedup,speedup_percent", "-5,-50", 0.5, -5.0),
+    ],
+)
+def test_a_speedup_without_throughputs_has_a_row(
+    columns: str, cells: str, speedup: float | None, absolute: float | None
+) -> None:
+    (row,), _ = read(f"{HEADER},{columns}\nF,vgg16,224,,t4,,,,{cells}\n")
+    assert (row.speedup.value, row.speedup.absolute_samples_per_s) == (speedup, absolute)
+    assert str(row.speedup.verdict) == ("none" if speedup is None else "ambiguous")
+    assert row.provenance.note == "the speedup alone is in the file"
+    assert ("faster" in advice.answer(row)) is (speedup is not None and speedup > 1)
+
+
+def test_a_run_has_a_row_of_its_own_with_its_note_and_date() -> None:
+    lines = [
+        f"F,vgg16,224,True,t4,,,{rate},{rest}" for rate, rest in ((9, ",,"), (8, "old,n,2020"))
+    ]
+    newer, older = read("\n".join([f"{HEADER},run,note,date", *lines]) + "\n")[0]
+    assert [one.candidate.throughput_samples_per_s for one in (newer, older)] == [9, 8]
+    assert newer.trial.trial_id != older.trial.trial_id
+    assert older.provenance.note.startswith("run: old; n; ")
+    assert (newer.provenance.measured_at, older.provenance.measured_at) == ("", "2020")
+
+
 def test_a_models_source_is_the_one_that_the_study_used() -> None:
     sources = {
         row.trial.model: row
@@ -266,7 +295,7 @@ def test_a_damaged_import_is_reported_and_the_others_are_shown(
     imported.add(SAMPLE, tmp_path)
     (tmp_path / "imported" / "bad.csv").write_bytes(content)
     figures, (problem,) = imported.load(tmp_path)
-    assert len(figures) == 36
+    assert len(figures) == 116
     assert "bad.csv" in problem
 
 
@@ -274,5 +303,5 @@ def test_a_pipe_among_the_imports_is_not_waited_for(tmp_path: Path) -> None:
     imported.add(SAMPLE, tmp_path)
     os.mkfifo(tmp_path / "imported" / "pipe.csv")
     figures, problems = imported.load(tmp_path)
-    assert len(figures) == 36
+    assert len(figures) == 116
     assert "pipe.csv: not a regular file" in problems[0]

@@ -19,7 +19,10 @@ _VERSION = re.compile(r"(?<=[A-Za-z])[_-]?(V\d+|RS)$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inversion:
-    """A larger model that is faster than a smaller one, their intervals apart."""
+    """A larger model that is faster than a smaller one: their intervals are apart.
+
+    Published figures have no interval: there the larger one's is the higher.
+    """
 
     larger: Entry
     smaller: Entry
@@ -43,11 +46,12 @@ def line_of(family: str) -> str:
 def inversions(entries: Iterable[Entry]) -> tuple[list[Inversion], Counts]:
     """The inversions among models of one line, device, setting and mode; the largest ratio first.
 
-    The larger model has more parameters. Figures without an interval are left out.
+    The larger model has more parameters. Measured figures without an interval are left out.
     """
     groups: dict[tuple[Any, ...], list[Entry]] = {}
     for entry in entries:
-        if entry.params and entry.low is not None and entry.high is not None:
+        known = entry.low is not None and entry.high is not None
+        if entry.params and (known or entry.place.published):
             key = (entry.place, entry.mode, line_of(entry.family))
             groups.setdefault(key, []).append(entry)
     pairs: Counter[tuple[str, str]] = Counter()
@@ -58,7 +62,7 @@ def inversions(entries: Iterable[Entry]) -> tuple[list[Inversion], Counts]:
             if larger.params == smaller.params:
                 continue
             pairs[place.device, mode] += 1
-            if (larger.low or 0.0) > (smaller.high or 0.0):
+            if (larger.low or larger.value) > (smaller.high or smaller.value):
                 ratio = larger.value / smaller.value
                 inverted.append(Inversion(larger=larger, smaller=smaller, ratio=ratio))
     number = Counter((one.larger.place.device, one.larger.mode) for one in inverted)

@@ -33,7 +33,7 @@ _RATE = ("throughput_samples_per_s", "throughput_low", "throughput_high")
 _SIDES = {"candidate": "", "baseline": "baseline_"}
 
 NEEDED = (
-    *(*SETTING, *_APART, *_MODEL, *_SIDES, "origin", "status", "replicates"),
+    *(*SETTING, *_APART, *_MODEL, *_SIDES, "origin", "status", "replicates", "measured_at"),
     *(f"{prefix}{name}" for prefix in _SIDES.values() for name in _RATE),
 )
 """Columns that `entries_of` needs."""
@@ -75,10 +75,11 @@ class Agreement:
 
 
 def entries_of(columns: Mapping[str, Sequence[Any]]) -> list[Entry]:
-    """Each mode of each model once; contaminated rows and those without a throughput stay out."""
+    """The newest figure of each mode of each model, not contaminated, with a throughput."""
     entries: dict[tuple[Any, ...], Entry] = {}
-    for values in zip(*(columns[name] for name in NEEDED), strict=True):
-        row = dict(zip(NEEDED, values, strict=True))
+    every = zip(*(columns[name] for name in NEEDED), strict=True)
+    rows = [dict(zip(NEEDED, values, strict=True)) for values in every]
+    for row in sorted(rows, key=lambda row: row["measured_at"] or ""):
         if str(row["status"]) != Status.OK:
             continue
         place = Place(

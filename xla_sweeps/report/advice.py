@@ -6,7 +6,7 @@ The sentences are in `report.sentences`, which the page shares.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from xla_sweeps.analysis.interval import MOST_TO_SETTLE
 from xla_sweeps.analysis.overview import Overview
@@ -106,6 +106,22 @@ def overall_answer(overview: Overview, devices: Mapping[str, Overview] | None = 
     typical = "" if device_words(devices or {}) else typically(overview)
     words = [overall_counts(overview, devices), typical, _costs(overview)]
     return " ".join(filter(None, words))
+
+
+def published_words(speedups: Sequence[float], *, candidate: str, baseline: str) -> str:
+    """A sentence on the speedups that others published; "" without any."""
+    if not speedups:
+        return ""
+    text = fill(
+        "as published",
+        candidate=name_of(candidate),
+        baseline=name_of(baseline),
+        faster=sum(speedup > 1 for speedup in speedups),
+        pairs=count_noun(len(speedups), fill("pair")),
+        low=times(min(speedups)),
+        high=times(max(speedups)),
+    )
+    return f"{text}."
 
 
 def folders_words(folders: Mapping[str, int]) -> str:
@@ -349,7 +365,11 @@ def _alone(row: ComparisonRow) -> str:
 def _imported_words(row: ComparisonRow) -> str:
     """A published result; its uncertainty is unknown, so no mode is recommended."""
     speedup, candidate = row.speedup.value, name_of(row.candidate.mode)
-    if speedup is None:
+    difference = row.speedup.absolute_samples_per_s
+    if speedup is None and difference is not None:
+        more = f"{digits(difference)} samples/s more"
+        text = f"published, not measured here: {candidate} runs {more} than eager execution."
+    elif speedup is None:
         rate = f"{candidate} ran at {digits(row.candidate.throughput_samples_per_s)} samples/s"
         text = f"published, not measured here: {rate}; there is no baseline."
     else:

@@ -67,6 +67,8 @@ SENTENCES: Mapping[str, str] = {
     "many": "more than {count} replicates, or a quieter machine (`xla-sweeps doctor`),",
     "published": "published, not measured here: {candidate} {speedup} {direction} than {baseline}, "
     "from single measurements, so the uncertainty is unknown.",
+    "as published": "As published, {candidate} is faster than {baseline} in {faster} of {pairs} "
+    "({low} to {high}), from single measurements, so the uncertainty is unknown",
     "busy": "{count} of {all} contaminated by other load: only their clear differences count",
     "contaminated but clear": "Measured beside other load: rely on the ratio, not on the times",
     "contaminated": "The measurement is contaminated: repeat it before you rely on it",

@@ -69,7 +69,7 @@ QUESTIONS = {
     ),
     "inversions": Question(
         "Larger models that are faster",
-        "two measured models of one line on one device",
+        "two models of one line on one device",
         ("at", "device", "mode", "larger", "faster than", "by", ""),
         "Within a line (MobileNetV1 to V3 are one), by parameters, intervals apart.",
     ),
@@ -225,7 +225,7 @@ def _inversions(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
                 for entry in (one.larger, one.smaller)
             ),
             times(one.ratio),
-            "preliminary" if one.preliminary else "",
+            "no interval" if one.larger.place.published else "preliminary" * one.preliminary,
         )
         for one in inverted
     ]

@@ -14,7 +14,7 @@ import hashlib
 import io
 import re
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -43,7 +43,11 @@ MAX_BYTES = 16 * 2**20
 BATCH_SIZE = 4
 
 STUDY = "published"
-"""Label of the study's figures in the package: the fastest model of each size and GPU, with XLA."""
+"""Label of the figures in the package: all that the study's repository printed, in any commit.
+
+Each line has its commit, file and place. Lines with `derived` are differences and quotients of
+printed figures.
+"""
 
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -58,6 +62,8 @@ _COLUMNS = {
     "gmacs": "flop (giga)",
     "params_million": "params (million)",
     "throughput_samples_per_s": "throughput (samples/sec)",
+    "absolute_samples_per_s": "absolute_speedup",
+    "percent": "speedup_percent",
 }
 
 _EXPECTED = {
@@ -78,29 +84,45 @@ _SOURCES = ("applications", "hub", "keras_cv")
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True, rename=_COLUMNS):
-    """One line of the file.
+    """One line of the file: a throughput, or a speedup over eager.
 
     Attributes:
         gmacs: multiply-accumulates of one image, 1e9 (the study calls them FLOPs), or None.
+        absolute_samples_per_s: difference of the throughputs with XLA and in eager mode.
+        percent: that difference in percent of the throughput in eager mode.
         model: the model's name in the catalog, if it is not the one that `variant` means.
+        run: name of a run that others do not replace; its figures have rows of their own.
+        date: the day on which it was published.
     """
 
     family: _Text
     variant: _Text
     resolution_px: Count
-    xla: bool
+    xla: bool | None
     accelerator: _Text
     gmacs: _Number | None
     params_million: _Number | None
-    throughput_samples_per_s: _Number
+    throughput_samples_per_s: _Number | None
+    absolute_samples_per_s: float | None = None
+    percent: Annotated[float, msgspec.Meta(gt=-100)] | None = None
     model: str | None = None
+    run: str | None = None
+    date: str | None = None
+    note: str | None = None
     line: Count
+
+
+class _Throughput(msgspec.Struct, frozen=True, rename=_COLUMNS):
+    """The needs of a line without a speedup."""
+
+    xla: bool
+    throughput_samples_per_s: _Number
 
 
 NEEDED = tuple(
     field.encode_name
     for field in msgspec.structs.fields(Figure)
-    if field.name not in ("model", "line")
+    if field.required and field.name != "line"
 )
 """Columns that a file must have."""
 
@@ -146,7 +168,7 @@ def add(file: Path, results_dir: Path, *, label: str | None = None) -> Import:
 
 
 def study() -> list[ComparisonRow]:
-    """The rows of the public study's two tables, which ship with the package."""
+    """The rows of what the public study published, which ships with the package."""
     content = (resources.files("xla_sweeps.store") / "published.csv").read_bytes()
     return rows_of(parse(content, where="published.csv"), load_catalog(), label=STUDY)[0]
 
@@ -199,7 +221,9 @@ def parse(content: bytes, *, where: str) -> list[Figure]:
 def _figure(cells: Mapping[str, str | None], *, line: int, where: str) -> Figure:
     values = {column: (cell or "").strip() or None for column, cell in cells.items()}
     try:
-        return msgspec.convert({**values, "line": line}, Figure, strict=False)
+        figure = msgspec.convert({**values, "line": line}, Figure, strict=False)
+        if figure.absolute_samples_per_s is None and figure.percent is None:
+            msgspec.convert(values, _Throughput, strict=False)
     except msgspec.ValidationError as error:
         problem, _, place = str(error).partition(" - at `$.")
         column = place.removesuffix("`")
@@ -208,12 +232,13 @@ def _figure(cells: Mapping[str, str | None], *, line: int, where: str) -> Figure
         raise ConfigError(
             f"{where}, line {line}, column '{column}': expected {expected}, got {cell!r}"
         ) from None
+    return figure
 
 
 def rows_of(
     figures: Sequence[Figure], catalog: Mapping[str, CatalogEntry], *, label: str
 ) -> tuple[list[ComparisonRow], list[str]]:
-    """One row per model, resolution and accelerator, and a warning per name not in the catalog."""
+    """One row per model, resolution, accelerator and run, and a warning per unknown name."""
     names = {
         word.lower(): entry
         for entry in catalog.values()
@@ -221,7 +246,7 @@ def rows_of(
     }
     names |= {name.lower(): entry for name, entry in catalog.items()}
     warnings: dict[str, str] = {}
-    groups: dict[tuple[str, int, str], list[Figure]] = {}
+    groups: dict[tuple[str, int, str, str], list[Figure]] = {}
     for figure in figures:
         entry = names.get((figure.model or figure.variant).lower())
         if entry is None:
@@ -229,10 +254,11 @@ def rows_of(
             warnings.setdefault(figure.variant, f"line {figure.line}: {what}")
         model = entry.name if entry else figure.variant
         device = ACCELERATORS.get(figure.accelerator.lower(), figure.accelerator)
-        groups.setdefault((model, figure.resolution_px, device), []).append(figure)
+        place = model, figure.resolution_px, device, figure.run or ""
+        groups.setdefault(place, []).append(figure)
     rows = [
         _row(group, catalog.get(model), device=device, label=label)
-        for (model, _, device), group in groups.items()
+        for (model, _, device, _), group in groups.items()
     ]
     return rows, list(warnings.values())
 
@@ -244,13 +270,17 @@ def _row(
     figure = figures[0]
     model, size = entry.name if entry else figure.variant, figure.resolution_px
     rates = {
-        mode: [one.throughput_samples_per_s for one in figures if one.xla is compiled]
+        mode: _known(one.throughput_samples_per_s for one in figures if one.xla is compiled)
         for mode, compiled in (("eager", False), ("XLA", True))
     }
     eager, xla = (statistics.median(measured) if measured else None for measured in rates.values())
+    printed = _known(one.percent for one in figures)
+    gain = xla / eager if xla and eager else 1 + printed[0] / 100 if printed else None
+    differences = _known(one.absolute_samples_per_s for one in figures)
+    difference = xla - eager if xla and eager else differences[0] if differences else None
     sources = tuple(entry.sources) if entry else ("",)
     source = next((name for name in _SOURCES if name in sources), sources[0])
-    identity = "\n".join([label, model, str(size), device])
+    identity = "\n".join([label, model, str(size), device, *filter(None, [figure.run])])
     return ComparisonRow(
         trial=TrialColumns(
             trial_id=hashlib.sha256(identity.encode()).hexdigest()[:16],
@@ -266,18 +296,20 @@ def _row(
             scenario="call",
             effort="",
             device=device,
-            params=round(1e6 * figure.params_million) if figure.params_million else None,
-            macs=round(1e9 * figure.gmacs) if figure.gmacs else None,
+            params=next(
+                (round(1e6 * one) for one in _known(f.params_million for f in figures)), None
+            ),
+            macs=next((round(1e9 * one) for one in _known(f.gmacs for f in figures)), None),
             eager_is_graph=source == "hub",
         ),
         headline=True,
         candidate=_mode("xla", xla),
         baseline=_mode("eager", eager),
         speedup=SpeedupColumns(
-            value=xla / eager if xla and eager else None,
-            percent=100 * (xla / eager - 1) if xla and eager else None,
-            absolute_samples_per_s=xla - eager if xla and eager else None,
-            verdict=Verdict.AMBIGUOUS if xla and eager else Verdict.NONE,
+            value=gain,
+            percent=100 * (gain - 1) if gain else None,
+            absolute_samples_per_s=difference,
+            verdict=Verdict.AMBIGUOUS if gain else Verdict.NONE,
             floor=MIN_FLOOR,
             replicates=1,
             rounds=1,
@@ -287,6 +319,7 @@ def _row(
         flags=(IMPORTED,),
         provenance=ProvenanceColumns(
             origin=IMPORTED,
+            measured_at=min(filter(None, (one.date for one in figures)), default=""),
             note="; ".join(_notes(figures, entry, device, rates)),
             command=_command(entry, source, size) if entry else "",
         ),
@@ -304,6 +337,11 @@ def _notes(
         yield "not in the catalog: the name is the file's"
     for name in sorted({figure.variant for figure in figures if entry and figure.model}):
         yield f"called {name} in the file, whose study built {figures[0].model} under that name"
+    yield from sorted({f"run: {figure.run}" for figure in figures if figure.run})
+    yield from dict.fromkeys(figure.note for figure in figures if figure.note)
+    if not any(rates.values()):
+        yield "the speedup alone is in the file"
+        rates = {}
     for mode, measured in rates.items():
         if not measured:
             yield f"{mode} is not in the file"
@@ -311,6 +349,10 @@ def _notes(
             yield f"{mode} is in the file {len(measured)} times: the median"
     if device == ACCELERATORS["a100"]:
         yield "float32 with TF32 in matrix products, TensorFlow's default there"
+
+
+def _known(figures: Iterable[float | None]) -> list[float]:
+    return [figure for figure in figures if figure is not None]
 
 
 def _mode(mode: str, samples_per_s: float | None) -> ModeColumns:

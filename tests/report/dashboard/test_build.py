@@ -12,6 +12,7 @@ from factories import TRIAL_ID, config_of, make_record
 from published_figures import SAMPLE
 
 from xla_sweeps.errors import ConfigError, StoreError
+from xla_sweeps.report import study
 from xla_sweeps.report.dashboard import build
 from xla_sweeps.report.dashboard.derived import DERIVED_NUMBERS, DERIVED_TEXTS
 from xla_sweeps.schema.row import value_of
@@ -142,13 +143,14 @@ def test_a_page_shows_published_figures_beside_measured_ones(tmp_path: Path) -> 
     measured(tmp_path / "results")
     build.write_page([tmp_path / "results"], tmp_path / "page.html", published=True)
     columns, meta = unpacked(tmp_path / "page.html")
-    assert [table["key"] for table in meta["study"]] == ["fastest"]
-    assert set(columns["verdict"]) == {"faster", "failed", "none"}
+    assert {table["key"] for table in meta["study"]} == {*study.QUESTIONS}
+    assert set(columns["verdict"]) == {"faster", "failed", "ambiguous", "none"}
     imported = [place for place, origin in enumerate(columns["origin"]) if origin == "imported"]
     assert {columns["device"][place] for place in imported} == {
         "NVIDIA A100",
         "NVIDIA V100",
         "NVIDIA T4",
+        "unnamed GPU",
     }
     alone = tmp_path / "published"
     assert command("import", str(SAMPLE), "--into", "published", cwd=tmp_path).returncode == 0

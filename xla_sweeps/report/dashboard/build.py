@@ -38,8 +38,8 @@ from xla_sweeps.report.dashboard.page import render
 from xla_sweeps.report.labels import join_words, short_device
 from xla_sweeps.report.wandb.tracker import run_urls
 from xla_sweeps.schema.column import PAGE
-from xla_sweeps.schema.columns import MEASURED
-from xla_sweeps.schema.modes import by_count, by_scenario, is_aa_pair
+from xla_sweeps.schema.columns import IMPORTED, MEASURED
+from xla_sweeps.schema.modes import Mode, by_count, by_scenario, is_aa_pair
 from xla_sweeps.schema.row import COLUMNS
 from xla_sweeps.store import planned
 from xla_sweeps.store.filter import matching, no_match, parse_filter
@@ -211,7 +211,15 @@ def answer(table: pyarrow.Table) -> str:
     """The commonest scenario's answer, with the names of the others and of several folders."""
     columns = answers(table)
     whole = overview.overview_of(columns)
-    text = advice.overall_answer(whole, overview.devices_of(columns))
+    published = [
+        speedup
+        for origin, speedup in zip(columns["origin"], columns["speedup"], strict=True)
+        if origin == IMPORTED and speedup
+    ]
+    others_said = advice.published_words(published, candidate=Mode.XLA, baseline=Mode.EAGER)
+    text = ""
+    if MEASURED in columns["origin"] or not others_said:
+        text = advice.overall_answer(whole, overview.devices_of(columns))
     wanted = (MEASURED, whole.scenario, whole.baseline, whole.candidate)
     pairs = zip(*(columns[name] for name in _PAIR), strict=True)
     places = [place for place, pair in enumerate(pairs) if pair == wanted]
@@ -220,7 +228,7 @@ def answer(table: pyarrow.Table) -> str:
     busy = advice.busy_words(columns["status"][place] for place in places)
     others = [each for each in by_count(columns["scenario"]) if each != whole.scenario]
     also = f"Also measured, each by itself: {join_words(others)}." if others and places else ""
-    return " ".join(filter(None, (text, busy, advice.folders_words(folders), also)))
+    return " ".join(filter(None, (text, busy, advice.folders_words(folders), also, others_said)))
 
 
 def _trust(table: pyarrow.Table) -> dict[str, dict[str, Any]]:
