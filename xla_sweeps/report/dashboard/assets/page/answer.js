@@ -6,6 +6,7 @@ import { modeOf, pairFor, scenariosOf } from "./data.js";
 import { cut, floorOf, shortDevice, shortMode } from "./marks.js";
 import { addPanel } from "./panels.js";
 import { sortedChart } from "./pairs.js";
+import { asPublished } from "./view.js";
 import { configurationCards, deviceSums, deviceTable, overallWord } from "./devices.js";
 import { statusWords } from "./broke.js";
 
@@ -165,15 +166,15 @@ function termsOf(view) {
 
 /** The answer if all figures are published: their direction, without knowledge of their noise. @param {View} view */
 function answerAsPublished(view, candidate, baseline) {
-  const { pairs, faster, compared } = view.overview;
-  const speedup = view.rows.number("speedup");
-  const above = view.counted.filter((row) => speedup[row] > 1).length;
-  const word = overallWord({ ...view.overview, pairs: compared, faster: above, slower: compared - above, ambiguous: 0 });
-  const aboveText = `${count(above)} of ${plural(compared, "published figure")}`;
+  const { pairs, compared } = view.overview;
+  const sums = asPublished(view, view.overview, view.counted);
+  const word = overallWord(sums);
+  const aboveText = `${count(sums.faster)} of ${plural(compared, "published figure")}`;
+  const alone = pairs - compared;
   return {
     yes: `${word.slice(0, -1)}, as published.`,
     text: `${candidate} is above ${baseline} in ${aboveText}; ${typically(view.overview, candidate, baseline)}.`,
-    more: `Shown to be faster in ${count(faster)} of ${count(pairs)}: others measured these once, without an interval, hence “ambiguous”.`,
+    more: `Others measured these once, without an interval, hence “ambiguous”.${alone ? ` ${plural(alone, "more figure")} of only one mode.` : ""}`,
   };
 }
 

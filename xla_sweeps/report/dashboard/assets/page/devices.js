@@ -5,7 +5,7 @@ import { allOf, capitalized, count, images, NONE, plural, present, range, rate, 
 import { FACETS, VERDICTS } from "./state.js";
 import { copyButton, el, linkButton, linksOf, plainTable, strip, symbolOf, verdictMark } from "./dom.js";
 import { executionOf, modeOf, naturally } from "./data.js";
-import { ANY_OUTCOME, QUESTION, sumsOf } from "./view.js";
+import { ANY_OUTCOME, QUESTION, asPublished, sumsOf } from "./view.js";
 import { cut, measuredOr, rowName, rowSettings, shortMode, speedupOf } from "./marks.js";
 import { isBounded } from "./pairs.js";
 
@@ -24,7 +24,7 @@ export function deviceTable(view) {
   const logs = (rows) => Array.from(rows, (row) => Math.log2(speedup[row]));
   const spread = ({ sorted }) => (sorted.length ? spreadOf(logs(sorted), ends) : NONE);
   return plainTable("", devices, [
-    ["Answer", ({ sums }) => el("b", overallWord(sums))],
+    ["Answer", ({ sums, sorted }) => el("b", sums.failed || sorted.length ? overallWord(asPublished(view, sums, sorted)) : "Not measured.")],
     ["Device", ({ sums }) => sums.name],
     ["Typical", ({ sums }) => el("b", times(sums.geomean))],
     ["Verdicts", ({ sums }) => verdictShares(sums)],

@@ -53,7 +53,7 @@ function badgesOf({ rows, origins }) {
   const partial = present(planned) && trials < planned;
   return [
     partial && badge(`PARTIAL ${share(trials, planned)}`, `${count(trials)} of ${count(planned)} planned trials.`),
-    origins.has("imported") && badge("IMPORTED", "Some figures were published by others, not measured here."),
+    origins.has("imported") && badge("PUBLISHED", "Some figures were published by others, not measured here."),
   ];
 }
 

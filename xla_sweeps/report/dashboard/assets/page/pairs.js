@@ -5,6 +5,7 @@ import { count, plural, present, times } from "./numbers.js";
 import { VERDICTS } from "./state.js";
 import { plainTable, verdictMark } from "./dom.js";
 import { chartText, cutMiddle, figured, floorOf, hollowIf, margins, named, pairTip, rowLabel, shortMode, speedupOf, speedupScale, subjectOf, unityMarks, verdictColour, verdictLegend, WORDS } from "./marks.js";
+import { asPublished } from "./view.js";
 import { chart } from "./panels.js";
 
 const PAIRS_NAMED = 120;
@@ -28,14 +29,16 @@ function sortedPairs(/** @type {View} */ view, /** @type {Theme} */ theme, /** @
     verdict: values[data[row]],
     doubt: view.doubt(row),
   });
-  const { faster, pairs } = view.overview;
+  const { pairs } = view.overview;
+  const { faster } = asPublished(view, view.overview, view.counted);
   const failed = view.shown.filter(view.rows.is("verdict", "failed")).length;
   const [candidate, baseline] = [view.state.candidate, view.state.baseline].map(shortMode);
   const models = view.distinct("model");
   const several = models.length > 1;
   const said = (row) => `${several ? `${view.at(row).model} ` : ""}${speedupOf(view, row)}`;
   const forModel = several ? "" : ` for ${models[0]}`;
-  const won = `${count(faster)} of ${plural(pairs, "configuration")}`;
+  const published = view.counted.every(view.rows.is("origin", "imported"));
+  const won = published ? `${count(faster)} of ${plural(rows.length, "published figure")}` : `${count(faster)} of ${plural(pairs, "configuration")}`;
   const look = { theme, width, floor: floorOf(view), failed, axis: `speedup of ${candidate} over ${baseline}` };
   return {
     ...sortedBars({ keys: rows, of, name: (row) => rowLabel(view, row) }, look),

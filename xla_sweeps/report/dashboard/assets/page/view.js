@@ -320,3 +320,12 @@ function numberAxis(/** @type {Index} */ index, /** @type {Axis} */ { name, writ
   const between = (low, high) => `${write(10 ** low)}–${write(10 ** high)}`;
   return { facet: false, place: (row) => Math.log10(values[row]), word, between };
 }
+
+/** Sums in which published figures, of which no interval is known, count by their direction. @param {View} view */
+export function asPublished(view, sums, rows) {
+  if (!rows.length || !rows.every(view.rows.is("origin", "imported"))) return sums;
+  const speedup = view.rows.number("speedup");
+  const compared = rows.filter((row) => present(speedup[row]));
+  const faster = compared.filter((row) => speedup[row] > 1).length;
+  return { ...sums, pairs: compared.length, faster, slower: compared.length - faster, ambiguous: 0 };
+}
