@@ -13,6 +13,7 @@ from dashboard_page import (
     SECTIONS,
     Study,
     answers_of,
+    bring,
     draw_everything,
     sums_of,
     turn,
@@ -22,6 +23,7 @@ from dashboard_page import (
 from synthetic_rows import DEVICES, base_row, compared
 
 from xla_sweeps.report.advice import overall_word, typically
+from xla_sweeps.report.dashboard import build
 from xla_sweeps.report.flag_texts import FLAG_TEXTS
 
 pytestmark = pytest.mark.browser
@@ -261,3 +263,27 @@ def test_the_page_and_the_terminal_give_the_same_answer(browser: Browser, tmp_pa
             assert f"faster than graph in 0 of {len(rates)} configurations, failed in" in said
         else:
             assert typically(figures).rstrip(".").split("× ")[1] in said
+
+
+def test_published_figures_alone_have_an_answer(browser: Browser, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    build.write_page([tmp_path], page, published=True)
+    visit(browser, Study(uri=page.as_uri(), rows=[], meta={}, path=page))
+    head = browser.evaluate("document.querySelector('#answer-head').innerText")
+    assert "Usually yes, as published. XLA is above eager execution in 42 of 43 published" in head
+    words = browser.evaluate(
+        "[...document.querySelectorAll('#answer-rows tbody tr')]"
+        ".map((row) => [row.cells[1].innerText, row.cells[0].innerText])"
+    )
+    assert dict(words) == {
+        "NVIDIA A100": "Usually yes.",
+        "NVIDIA T4": "Yes.",
+        "NVIDIA V100": "Not measured.",
+        "unnamed GPU": "Yes.",
+    }
+    for tab in ("throughput", "absolute", "percent"):
+        turn(browser, [("tab", tab)])
+        bring(browser, "#podium")
+        text = browser.evaluate("document.querySelector('#podium').innerText")
+        best = "mobilenet_v1" if tab != "percent" else "regnetx_002"
+        assert best in text, tab
