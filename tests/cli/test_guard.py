@@ -14,7 +14,7 @@ import pytest
 from paths import ROOT, SUPPORT
 
 from xla_sweeps.analysis.guard import LOOK
-from xla_sweeps.cli.guard import guard_command
+from xla_sweeps.cli.guard import _parser, guard_command
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.guard import MARKER
 from xla_sweeps.version import __version__
@@ -79,6 +79,27 @@ def test_sides_that_cannot_be_compared_are_refused(words: tuple[str, ...], says:
     assert says in refusal("--before", PYTHON, "--after", PYTHON, *MODEL, *words)
 
 
+def test_a_time_of_a_budget_is_read_with_or_without_a_unit() -> None:
+    times = {"120": 120, "4m": 240, "4min": 240, "90s": 90, "1h": 3600}
+    sides = ("--before", "a", "--after", "b")
+    assert {
+        text: _parser().parse_args([*sides, "--budget", text]).budget for text in times
+    } == times
+
+
+@pytest.mark.usefixtures("nothing_is_measured")
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_a_file_that_one_side_lacks_is_named_with_the_side(folders: Path, side: str) -> None:
+    places = {"before": f"{PYTHON}@{folders / 'a'}", "after": f"{PYTHON}@{folders / 'b'}"}
+    for name, text in places.items():
+        if name != side:
+            code = Path(text.rpartition("@")[2]) / "models.py"
+            code.write_text("def build():\n    pass\n")
+    given = [word for name, text in places.items() for word in (f"--{name}", text)]
+    line = refusal(*given, "model=local", "path=models.py:build", "trust_code=true", "device=cpu")
+    assert line == f"--{side} {places[side]}: path=models.py:build: no such file: models.py"
+
+
 TRIAL = (
     *("model=mobilenet_v1", "resolution=32", "device=cpu", "ui=plain"),
     *("effort.block_s=0.002", "effort.warmup_s=0.05"),
@@ -117,7 +138,7 @@ def folders(tmp_path: Path) -> Path:
 
 def test_a_slower_folder_is_found_and_fails_the_guard(folders: Path) -> None:
     (folders / "b" / "repeat").write_text("500")
-    done = guard(folders, "--fail-on", "slower,broke", "--format", "json", "-o", "out.json")
+    done = guard(folders, "--format", "json", "-o", "out.json")
     assert done.returncode == 1, done.stderr
     document: dict[str, Any] = json.loads((folders / "out.json").read_bytes())
     assert document["verdict"] == "slower"

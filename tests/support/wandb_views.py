@@ -17,7 +17,7 @@ Variables = Mapping[str, Any]
 
 @dataclass
 class StoredView:
-    """A report (type `runs`).
+    """A report (type `runs`) or a view of a project (`project-view`).
 
     Attributes:
         spec: as sent, parsed.
@@ -88,6 +88,8 @@ class Views:
             "GetProjects": self._get_projects,
             "ProjectInternalId": self._project_id,
             "upsertView": self._upsert,
+            "UpsertView2": self._upsert,
+            "View": self._workspace,
             "ProjectViews": self._reports,
             "SpecificReport": self._report,
             "CreateArtifact": self._create_artifact,
@@ -154,6 +156,18 @@ class Views:
         view.description, view.spec = variables["description"], json.loads(variables["spec"])
         view.saved += 1
         return {"upsertView": {"view": view.describe(), "inserted": view.saved == 1}}
+
+    def _workspace(self, variables: Variables) -> dict[str, Any]:
+        place = (variables["entityName"], variables["projectName"])
+        if place not in self._known():
+            return {"project": None}
+        wanted = (variables["viewType"], variables["viewName"], *place)
+        found = [
+            {"node": view.describe()}
+            for view in self.views.values()
+            if (view.type, view.name, view.entity, view.project) == wanted
+        ]
+        return {"project": {"allViews": {"edges": found}}}
 
     def _reports(self, variables: Variables) -> dict[str, Any]:
         place = (variables["entity"], variables["project"])

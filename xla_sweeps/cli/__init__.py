@@ -52,6 +52,9 @@ COMMANDS = {
     "doctor": Command("", "devices, versions, flags, and whether this machine is quiet enough"),
     "push": Command("[DIR]", "send Weights & Biases the records that it lacks", module="results"),
     "report": Command("[DIR]", "write or update a report on Weights & Biases", module="dashboard"),
+    "workspace": Command(
+        "[DIR]", "save or update a view of the project on Weights & Biases", module="dashboard"
+    ),
     "check": Command("[DIR]", "validate a results folder: digests, records, duplicates, kept rows"),
 }
 """Every command, in the order of `--help`."""

@@ -1,4 +1,4 @@
-"""The commands `dashboard` and `report`."""
+"""The commands `dashboard`, `report` and `workspace`."""
 
 from __future__ import annotations
 
@@ -123,6 +123,31 @@ def report_command(arguments: Sequence[str]) -> int:
             "run `xla-sweeps push`"
         )
     return code
+
+
+def workspace_command(arguments: Sequence[str]) -> int:
+    """Save the view of the W&B project, or update it, and print its address."""
+    parser = command_parser(
+        "workspace",
+        "The view of the project's page shows the trials by device, the highest speedup first, and "
+        "panels. Run it again to have it as it was made. Needs wandb-workspaces "
+        f"({how_to_install('report')}) and `wandb login` or WANDB_API_KEY.",
+    )
+    add_results_dir(parser)
+    add_project(parser)
+    options = parser.parse_args(arguments)
+    publish.require_extra("workspace")
+    credentials.require_login()
+    entity, project = options.entity, options.project
+    if not (entity and project):
+        records, _ = read_trials(options.dir, load(options.dir))
+        entity, project = publish.place(records, entity, project)
+    log = Path(tempfile.mkdtemp(prefix="xla-sweeps-"), "workspace.log")  # it stays after an error
+    with progress_bar("saving the view"):
+        view = publish.save_workspace(entity, project, log=log)
+    shutil.rmtree(log.parent)
+    print(f"workspace  {view['url']} ({'updated' if view['updated'] else 'new'})")
+    return 0
 
 
 def _report_options(arguments: Sequence[str]) -> argparse.Namespace:

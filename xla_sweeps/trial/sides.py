@@ -72,8 +72,11 @@ def side_of(
     facts = _probe(python, folder, where)
     all_words = [*words, *own]
     with contextlib.chdir(folder), _searching(facts["search"]):
-        document = compose_config(all_words, config_dir=config_dir and config_dir.absolute())
-        settings = settings_of(document, explicit=keys_of(all_words))
+        try:
+            document = compose_config(all_words, config_dir=config_dir and config_dir.absolute())
+            settings = settings_of(document, explicit=keys_of(all_words))
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from error
     backend = backends_of(settings.trial)[0]
     library = next(iter(backend.packages))
     if library not in facts["packages"]:

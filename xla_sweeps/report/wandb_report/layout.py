@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import wandb_workspaces.reports.v2 as wr
+import wandb_workspaces.workspaces as ws
+from wandb_workspaces import expr
 
 from xla_sweeps.schema.modes import facts_of, headline_of
 
@@ -54,6 +56,9 @@ SUMMARY = (
 
 TABLE_KEY = "comparison"
 
+VIEW = "xlasweeps"
+"""The project's view: `nw` in its address, by which it is found again."""
+
 
 def report(plan: Plan, *, online: bool = True) -> wr.Report:
     """The report; offline its run sets refer to its own project, whose id only the server knows."""
@@ -72,6 +77,35 @@ def report(plan: Plan, *, online: bool = True) -> wr.Report:
         blocks=blocks,
         width="fluid",
     )
+
+
+def workspace(entity: str, project: str) -> ws.Workspace:
+    """The view of a project: its trials by device, the highest speedup first, and panels."""
+    panels = {
+        "Speedup": [
+            _ranking(SPEEDUP, f"The {BAR_RUNS} highest speedups, log2"),
+            _means("Mean speedup by family, log2", group="family"),
+        ],
+        "Speed": [_ranking("throughput", PODIUMS["throughput"]), _parallel()],
+        "Cost": [_scatter("compile_s", "break_even_calls", "Calls until it pays back")],
+    }
+    columns = [*(f"config:{name}.value" for name in CONFIG), *(f"summary:{key}" for key in SUMMARY)]
+    made = ws.Workspace(
+        entity=entity,
+        project=project,
+        name="XLA on or off",
+        sections=[
+            ws.Section(name=name, panels=shown, is_open=True) for name, shown in panels.items()
+        ],
+        runset_settings=ws.RunsetSettings(
+            filters=TRIALS,
+            groupby=[expr.Config("accelerator")],
+            order=[expr.Ordering(expr.Summary(SPEEDUP), ascending=False)],
+            pinned_columns=["run:displayName", *columns],
+        ),
+    )
+    made._internal_name = f"nw-{VIEW}-v"
+    return made
 
 
 def spec(plan: Plan) -> dict[str, Any]:

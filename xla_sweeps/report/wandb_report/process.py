@@ -15,6 +15,7 @@ from typing import Any
 
 import wandb
 import wandb_workspaces.reports.v2 as wr
+import wandb_workspaces.workspaces as ws
 
 from xla_sweeps.report.wandb.client_process import client_settings, one_line, redact_text, serve
 from xla_sweeps.report.wandb_report import layout
@@ -98,6 +99,20 @@ class Reporter:
         if (there.description, len(there.blocks)) != (made.description, len(made.blocks)):
             raise RuntimeError("the server returned a different report")
         return {"url": redact_text(made.url), "updated": oldest is not None}
+
+    def workspace(self, *, entity: str, project: str) -> dict[str, Any]:
+        """Save the project's view, in place of an earlier one."""
+        api: Any = wandb.Api(timeout=CONNECT_S)
+        made = layout.workspace(entity or api.default_entity, project)
+        updated = True
+        try:
+            made._internal_id = ws.Workspace.from_url(made.url)._internal_id
+        except ValueError as error:  # also where there is no such project
+            if not str(error).startswith("Workspace `"):
+                raise
+            updated = False
+        made.save()
+        return {"url": redact_text(made.url), "updated": updated}
 
     def answer_of_failure(self, error: Exception) -> dict[str, Any]:
         """The answer to an order that raised an error."""

@@ -55,6 +55,7 @@ TASKS = {
     "spec": "the report could not be built",
     "summarize": "neither the summary run nor the report was written",
     "report": "the report could not be written",
+    "workspace": "the project's view could not be saved",
 }
 
 
@@ -64,11 +65,11 @@ class ReportError(XlaSweepsError):
     exit_code = 1
 
 
-def require_extra() -> None:
-    """Refuse a report without its package; the message says what to install."""
+def require_extra(command: str = "report") -> None:
+    """Refuse a command without its package; the message says what to install."""
     if importlib.util.find_spec("wandb_workspaces") is None:
         raise ConfigError(
-            f"report: wandb-workspaces is not installed; install it: {how_to_install('report')}"
+            f"{command}: wandb-workspaces is not installed; install it: {how_to_install('report')}"
         )
 
 
@@ -77,6 +78,15 @@ def spec(plan: Mapping[str, Any], *, log: Path) -> dict[str, Any]:
     helper = Helper(log, module=MODULE)
     try:
         return _ask(helper, "spec", SPEC_S, log, plan=plan)
+    finally:
+        helper.end(0.0)
+
+
+def save_workspace(entity: str | None, project: str, *, log: Path) -> dict[str, Any]:
+    """Save the view of a W&B project, in place of an earlier one: its `url`, whether `updated`."""
+    helper = Helper(log, module=MODULE)
+    try:
+        return _ask(helper, "workspace", STEP_S, log, entity=entity or "", project=project)
     finally:
         helper.end(0.0)
 
