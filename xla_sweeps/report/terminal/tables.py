@@ -10,10 +10,9 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from xla_sweeps.analysis.cost import per_million
 from xla_sweeps.analysis.summary import decomposition
 from xla_sweeps.analysis.trust import trust
-from xla_sweeps.report import advice, sentences, study
+from xla_sweeps.report import advice, row_cells, sentences, study
 from xla_sweeps.report.figures import (
     NONE,
     decimals,
@@ -28,7 +27,6 @@ from xla_sweeps.report.figures import (
     with_bounds,
 )
 from xla_sweeps.report.flag_texts import FLAG_TEXTS
-from xla_sweeps.report.labels import distinctions, short_devices
 from xla_sweeps.report.next_steps import fastest_way, next_steps
 from xla_sweeps.report.terminal import console
 from xla_sweeps.schema.columns import IMPORTED, ModeColumns
@@ -42,16 +40,6 @@ MOST_REASONS = 8
 
 _STEP_OF = {Mode.FIT_XLA.role: Mode.XLA.role, Mode.FIT_GRAPH.role: Mode.GRAPH.role}
 """The mode that runs the step alone, by mode of `fit`; the first measured one is described."""
-
-_HEADINGS = (
-    ("model",),
-    ("px", "batch"),
-    ("candidate", "baseline"),
-    ("img/s",),
-    ("speedup", "95 %"),
-    ("verdict", "replicates"),
-)
-"""Of a comparison row; those of a group are stacked where they do not fit."""
 
 
 def show_trial(
@@ -118,36 +106,18 @@ def show_rows(rows: Sequence[ComparisonRow], *, price_per_hour: float | None = N
 
     No word and no number is cut. With a price per hour, a million samples are priced.
     """
-    headings = list(_HEADINGS)
-    if price_per_hour is not None:
-        headings[3] = ("img/s", "per million")
     shared = len({row.trial.device for row in rows}) == 1
     for group in console.scenario_groups(by_scenario(rows, key=lambda row: row.trial.scenario)):
+        lines = row_cells.cells_of(group, with_device=not shared, price_per_hour=price_per_hour)
         cells = [
-            (
-                (name,),
-                (str(row.trial.resolution_px or NONE), str(row.trial.batch_size)),
-                (row.candidate.mode, row.baseline.mode or "—"),
-                _rate(row, price_per_hour),
-                (times(row.speedup.value), interval(row.speedup.low, row.speedup.high)),
-                (
-                    _verdict(row),
-                    f"{row.speedup.replicates}{'~' if row.status is Status.CONTAMINATED else ''}",
-                ),
-            )
-            for name, row in zip(_row_names(group, with_device=not shared), group, strict=True)
+            (*groups, (_coloured(verdict, row), replicates))
+            for row, (*groups, (verdict, replicates)) in zip(group, lines, strict=True)
         ]
-        right = ("px", "batch", "img/s", "per million", "speedup")
-        console.print_grouped(headings, cells, right=right)
+        headings = row_cells.headings_of(price_per_hour)
+        console.print_grouped(headings, cells, right=row_cells.RIGHT)
     if shared:
         console.paragraph(f"on {rows[0].trial.device}", "dim")
     show_footnotes(rows)
-
-
-def _rate(row: ComparisonRow, price_per_hour: float | None) -> tuple[str, ...]:
-    rate = row.candidate.throughput_samples_per_s
-    priced = [] if price_per_hour is None else [number(per_million(rate, price_per_hour))]
-    return number(rate), *priced
 
 
 def show_tables(tables: Sequence[study.Table]) -> None:
@@ -179,22 +149,6 @@ def show_reasons(rows: Sequence[ComparisonRow]) -> None:
         console.paragraph(
             f"{advice.SYMBOLS[verdict]} {first}{more}: {reason}", console.COLOURS[verdict]
         )
-
-
-def _row_names(rows: Sequence[ComparisonRow], *, with_device: bool) -> list[str]:
-    """Each row's model, followed by facts that distinguish it from similar rows."""
-    short = short_devices(row.trial.device for row in rows)
-    shown = (
-        *("model", "resolution_px", "batch_size", "device", "candidate", "baseline", "origin"),
-        *("precision", "tf32"),
-    )
-    names = []
-    for row, distinction in zip(rows, distinctions(rows, shown), strict=True):
-        words = precision_words(row.trial.precision, row.trial.tf32)
-        device = short[row.trial.device] if with_device else ""
-        facts = " · ".join(filter(None, (*words, distinction, device)))
-        names.append(displayable(f"{row.trial.model} ({facts})" if facts else row.trial.model))
-    return names
 
 
 def show_footnotes(rows: Sequence[ComparisonRow]) -> None:
@@ -375,12 +329,9 @@ def _energy_note(summary: TrialSummary) -> str:
     return f"energy  {'   '.join(modes)} J a sample, each alone; {facts.energy}, idle {idle} W"
 
 
-def _verdict(row: ComparisonRow) -> Text:
-    if row.provenance.origin == IMPORTED:
-        return Text("○ imported", style="dim")
-    verdict = row.speedup.verdict
-    word = row.status if verdict.is_missing else verdict
-    return Text(f"{advice.symbol(row)} {word}", style=console.COLOURS[verdict])
+def _coloured(verdict: str, row: ComparisonRow) -> Text:
+    is_imported = row.provenance.origin == IMPORTED
+    return Text(verdict, style="dim" if is_imported else console.COLOURS[row.speedup.verdict])
 
 
 def _shown_flags(summary: TrialSummary) -> dict[str, str]:
