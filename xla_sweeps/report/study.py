@@ -25,7 +25,7 @@ PODIUM_PLACES = 3
 LINES = 60
 
 PRELIMINARY = (
-    " Preliminary: a single replicate, so that the interval does not show how processes differ."
+    " (*) preliminary: a single replicate, so that the interval does not show how processes differ."
 )
 
 Lines = list[tuple[str, ...]]
@@ -70,7 +70,7 @@ QUESTIONS = {
     "inversions": Question(
         "Larger models that are faster",
         "two measured models of one line on one device",
-        ("at", "device", "mode", "larger", "faster than", "by", ""),
+        ("at", "device", "mode", "larger", "faster than", "by"),
         "Within a line (MobileNetV1 to V3 are one), by parameters, intervals apart.",
     ),
 }
@@ -104,7 +104,7 @@ def tables(columns: Mapping[str, Sequence[Any]]) -> list[Table]:
         for key, answer in _ANSWERS.items():
             asked = QUESTIONS[key]
             finding, lines = answer(entries, headline_of(scenario)[1])
-            early = key == "inversions" and any(line[-1] for line in lines)
+            early = key == "inversions" and any("*" in line[-1] for line in lines)
             note = f"{asked.note}{PRELIMINARY if early else ''}"
             table = Table(scenario, key, asked.title, finding, asked.columns, tuple(lines), note)
             made += [table] if finding else []
@@ -224,8 +224,7 @@ def _inversions(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
                 f"{entry.model} ({scale_count(entry.params or 0)})"
                 for entry in (one.larger, one.smaller)
             ),
-            times(one.ratio),
-            "preliminary" if one.preliminary else "",
+            f"{times(one.ratio)}{' *' if one.preliminary else ''}",
         )
         for one in inverted
     ]

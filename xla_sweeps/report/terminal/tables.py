@@ -110,11 +110,11 @@ def show_rows(rows: Sequence[ComparisonRow], *, price_per_hour: float | None = N
     for group in console.scenario_groups(by_scenario(rows, key=lambda row: row.trial.scenario)):
         lines = row_cells.cells_of(group, with_device=not shared, price_per_hour=price_per_hour)
         cells = [
-            (*groups, (_coloured(verdict, row), replicates))
+            (*groups, (_colour_verdict(verdict, row), replicates))
             for row, (*groups, (verdict, replicates)) in zip(group, lines, strict=True)
         ]
         headings = row_cells.headings_of(price_per_hour)
-        console.print_grouped(headings, cells, right=row_cells.RIGHT)
+        console.print_grouped(headings, cells, right=row_cells.RIGHT, folded=("candidate",))
     if shared:
         console.paragraph(f"on {rows[0].trial.device}", "dim")
     show_footnotes(rows)
@@ -132,7 +132,12 @@ def show_tables(tables: Sequence[study.Table]) -> None:
         cells = [tuple(line[place : place + 2] for place in pairs) for line in lines]
         headings = [table.columns[place : place + 2] for place in pairs]
         if cells:
-            console.print_grouped(headings, cells, right=("images/s", "by", "tau"))
+            console.print_grouped(
+                headings,
+                cells,
+                right=("images/s", "by", "tau"),
+                folded=("as fast", "first", "third", "larger", "faster than", "fastest", "devices"),
+            )
         console.paragraph(note, "dim")
 
 
@@ -329,7 +334,7 @@ def _energy_note(summary: TrialSummary) -> str:
     return f"energy  {'   '.join(modes)} J a sample, each alone; {facts.energy}, idle {idle} W"
 
 
-def _coloured(verdict: str, row: ComparisonRow) -> Text:
+def _colour_verdict(verdict: str, row: ComparisonRow) -> Text:
     is_imported = row.provenance.origin == IMPORTED
     return Text(verdict, style="dim" if is_imported else console.COLOURS[row.speedup.verdict])
 
