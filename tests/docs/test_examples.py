@@ -24,6 +24,7 @@ from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.overrides import keys_of
 from xla_sweeps.sweeps.definition import load_sweep
 from xla_sweeps.system import environment
+from xla_sweeps.version import __version__
 
 
 @pytest.mark.parametrize("document", ["CONTRIBUTING.md", "docs/models.md"])
@@ -44,6 +45,11 @@ def test_every_definition_that_comes_along_is_listed() -> None:
     table = listed.partition("\n\n")[0]
     missing = [path.stem for path in (ROOT / "sweeps").iterdir() if f"`{path.stem}`" not in table]
     assert missing == []
+
+
+def test_the_citation_is_of_this_version() -> None:
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert (cited["version"], cited["type"]) == (__version__, "software")
 
 
 @pytest.mark.exhaustive

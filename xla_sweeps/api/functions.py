@@ -1,4 +1,4 @@
-"""`measure`, `sweep` and `explain`, by the command line, and `results` and `compare`."""
+"""`measure`, `sweep` and `explain`, by the command line; `results`, `rounds` and `compare`."""
 
 from __future__ import annotations
 
@@ -138,6 +138,30 @@ def results(
     table = matching(every, chosen)
     none = (no_match(where, len(every)),) if where is not None and not len(table) else ()
     return Table(table, SHOWN, (*none, *rows.problems))
+
+
+def rounds(results_dir: str | Path = "results", where: str | None = None) -> Table:
+    """Raw blocks of calls, a row each in the order measured, of which all intervals are derived.
+
+    Columns: `trial` (a row's `trial_id`), `model`, `replicate`, `round`, `mode`, `calls`, `seconds`
+    (of all calls of the block), `fill_seconds` (of these, until the device's queue was full) and
+    `contaminated` (the round was measured beside other load, and repeated).
+
+    Args:
+        results_dir: the folder.
+        where: only trials with a row that matches, as of `results`.
+
+    Raises:
+        ConfigError: the filter is wrong.
+        StoreError: there is nothing in the folder.
+    """
+    from xla_sweeps.store.blocks import blocks_of
+    from xla_sweeps.store.store import Store
+
+    rows = results(results_dir, where, baselines="all")
+    trials = rows.arrow["trial_id"].unique().to_pylist()
+    table, problems = blocks_of(Store(folder_given("results_dir", results_dir)), trials)
+    return Table(table, notes=tuple(dict.fromkeys((*rows.notes, *problems))))
 
 
 def compare(a: str | Path, b: str | Path, *, where: str | None = None) -> Table:

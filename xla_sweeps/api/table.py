@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xla_sweeps.api.border import refusing
@@ -66,6 +67,21 @@ class Table:
             return (
                 self.arrow.select(self._short) if columns == "short" else self.arrow
             ).to_pandas()
+
+    def plot(self, path: str | Path = "speedups.svg") -> Path:
+        """Save the sorted speedups of `results`, `sweep` or a trial as an SVG; returns its path.
+
+        Raises:
+            ConfigError: the path ends otherwise, or nothing was compared.
+            StoreError: the file cannot be written.
+        """
+        from xla_sweeps.report.export import write_chart
+        from xla_sweeps.store.table import rows_of
+
+        with refusing("plot: expected rows of results and the path of a file"):
+            rows, output = rows_of(self.arrow), Path(path)
+        write_chart(rows, output)
+        return output
 
     def __repr__(self) -> str:
         from xla_sweeps.report.terminal.notebook import rows_text

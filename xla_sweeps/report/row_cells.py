@@ -1,15 +1,17 @@
-"""Comparison rows as cells of a table. Pure."""
+"""Comparison rows as cells of a table, for the terminal, Markdown and LaTeX. Pure."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from xla_sweeps.analysis.cost import per_million
-from xla_sweeps.report import advice
+from xla_sweeps.report import advice, markdown
 from xla_sweeps.report.figures import NONE, interval, number, times
 from xla_sweeps.report.labels import distinctions, short_devices
 from xla_sweeps.schema.columns import IMPORTED
 from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.modes import by_scenario
 from xla_sweeps.schema.row import ComparisonRow, precision_words
 from xla_sweeps.system.text import displayable
 
@@ -18,6 +20,14 @@ Groups = tuple[tuple[str, ...], ...]
 
 RIGHT = ("px", "batch", "img/s", "per million", "speedup", "95 %")
 """Headings of numbers."""
+
+_LATEX = str.maketrans(
+    {character: f"\\{character}" for character in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"×": r"$\times$", "·": r"$\cdot$", "–": "--", NONE: "---"}
+)
+
+_SYMBOLS = "".join([*advice.SYMBOLS.values(), " "])
 
 
 def headings_of(price_per_hour: float | None = None) -> Groups:
@@ -42,6 +52,29 @@ def cells_of(
         )
         for name, row in zip(row_names(rows, with_device=with_device), rows, strict=True)
     ]
+
+
+def rows_text(form: str, rows: Sequence[ComparisonRow], price_per_hour: float | None = None) -> str:
+    """Rows as one table in `markdown` or `latex`, which needs no package; notes are below it."""
+    devices = {row.trial.device for row in rows}
+    notes = [f"on {displayable(name)}" for name in devices if len(devices) == 1]
+    notes += [advice.CONTAMINATED] if any(map(is_contaminated, rows)) else []
+    groups = by_scenario(rows, key=lambda row: row.trial.scenario)
+    start = int(len(groups) < 2)
+    headings = ["scenario", *itertools.chain(*headings_of(price_per_hour))][start:]
+    lines = [
+        [scenario, *(cell.lstrip(_SYMBOLS) for cell in itertools.chain(*line))][start:]
+        for scenario, own in groups.items()
+        for line in cells_of(own, with_device=len(devices) > 1, price_per_hour=price_per_hour)
+    ]
+    if form == "markdown":
+        said = [f"\n{markdown.escape(note)}" for note in notes]
+        return "\n".join([*markdown.table(headings, lines), *said, ""])
+    columns = "".join("r" if heading in RIGHT else "l" for heading in headings)
+    written = [[cell.translate(_LATEX) for cell in line] for line in (headings, *lines)]
+    head, *body = (" & ".join(line) + r" \\" for line in written)
+    text = [f"\\begin{{tabular}}{{{columns}}}", r"\hline", head, r"\hline", *body, r"\hline"]
+    return "\n".join([*text, r"\end{tabular}", *(f"% {note}" for note in notes), ""])
 
 
 def is_contaminated(row: ComparisonRow) -> bool:
