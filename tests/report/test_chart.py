@@ -36,8 +36,8 @@ def test_rows_are_sorted_and_named_by_what_they_do_not_share() -> None:
     assert len(points) == 3
     assert all(left > right for left, right in pairwise(points))
     names = [text for text in texts if text.startswith("net")]
-    assert names == ["net2, batch 4", "net3, batch 8", "net1, batch 4"]
-    assert "xla over graph, 224 px, Some CPU" in texts[0]
+    assert names == ["net2, 224 px, batch 4", "net3, 224 px, batch 8", "net1, 224 px, batch 4"]
+    assert texts[0] == "Speedup over graph, 95 % intervals (a ring: not clear) on Some CPU"
     assert "3.00× (0.20–9.00)" in texts
     assert picture.count('fill="#ffffff" stroke') == 1, "what is not clear is a ring"
 

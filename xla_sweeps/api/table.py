@@ -11,6 +11,7 @@ from xla_sweeps.api.border import refusing
 from xla_sweeps.errors import unknown_name
 from xla_sweeps.report.figures import NONE
 from xla_sweeps.schema.row import COLUMNS
+from xla_sweeps.system.text import count_noun
 
 if TYPE_CHECKING:  # slow to import
     import pyarrow
@@ -114,7 +115,7 @@ class Table:
 
     def _footnotes(self) -> list[str]:
         more = len(self) - SHOWN_ROWS
-        return [*([f"and {more} more rows"] if more > 0 else []), *self.notes]
+        return [*([f"and {count_noun(more, 'more row')}"] if more > 0 else []), *self.notes]
 
 
 def of_rows(rows: Sequence[Mapping[str, Any]], notes: Sequence[str] = ()) -> Table:

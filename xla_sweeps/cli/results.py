@@ -27,6 +27,7 @@ from xla_sweeps.store.filter import matching, no_match, parse_filter, results_al
 from xla_sweeps.store.rows import load, require
 from xla_sweeps.store.store import Store
 from xla_sweeps.store.table import add_price, rows_of
+from xla_sweeps.system.text import count_noun
 
 if TYPE_CHECKING:
     import pyarrow
@@ -171,10 +172,12 @@ def import_command(arguments: Sequence[str]) -> int:
     done = imported.add(options.file, options.into, label=options.name)
     warn(*(f"{options.file}, {warning}" for warning in done.warnings))
     compared = sum(row.speedup.value is not None for row in done.rows)
+    models = count_noun(len({row.trial.model for row in done.rows}), "model")
     verb = "replaced" if done.replaced else "wrote"
     print(
-        f"{done.figures} figures of {len({row.trial.model for row in done.rows})} models: "
-        f"{len(done.rows)} rows, {compared} of them with a speedup over eager; {verb} {done.path}"
+        f"{count_noun(done.figures, 'figure')} of {models}: "
+        f"{count_noun(len(done.rows), 'row')}, {compared} of them with a speedup over eager; "
+        f"{verb} {done.path}"
     )
     return 0
 

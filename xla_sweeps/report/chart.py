@@ -24,11 +24,13 @@ def speedup_chart(rows: Sequence[ComparisonRow]) -> str:
     points = [(row.speedup.value, row) for row in rows if row.speedup.value]
     points.sort(key=lambda point: -point[0])
     rows = [row for _, row in points]
-    shared, names = _names(rows)
+    names, devices = _names(rows), {row.trial.device for row in rows}
     left, bottom = 24 + _LETTER * max(map(len, names), default=0), _TOP + _LINE * len(rows)
     values = [1.0, *(value for value, _ in points)]
     low, high = min(values) / 1.3, max(values) * 1.3
-    title = f"Speedup, 95 % intervals (a ring: not clear); {shared}"
+    baselines = ", ".join(dict.fromkeys(row.baseline.mode for row in rows))
+    title = f"Speedup over {baselines}, 95 % intervals (a ring: not clear)"
+    title += " on ".join(["", *devices]) if len(devices) == 1 else ""
     parts = [_text(12, 24, title, "start", 14)]
 
     def place(value: float) -> float:  # wide intervals reach beyond the ends
@@ -61,27 +63,18 @@ def speedup_chart(rows: Sequence[ComparisonRow]) -> str:
     return "\n".join([head, f'<rect {size} fill="#ffffff"/>', *parts, "</svg>", ""])
 
 
-def _names(rows: Sequence[ComparisonRow]) -> tuple[str, list[str]]:
-    """What all rows share of modes, scenario and device, and a name of each with the rest."""
-    devices = len({row.trial.device for row in rows}) > 1
-    facts = [
-        [
-            f"{row.candidate.mode} over {row.baseline.mode}",
-            row.trial.scenario if row.trial.scenario != Scenario.CALL else "",
-            f"batch {row.trial.batch_size}",
-            f"{row.trial.resolution_px} px" if row.trial.resolution_px else "",
-            "" if devices else row.trial.device,
-        ]
-        for row in rows
-    ]
-    shared = {place for place, each in enumerate(zip(*facts, strict=True)) if len({*each}) == 1}
-    texts = row_names(rows, with_device=devices)
-    own = [
-        [name, *(fact for place, fact in enumerate(each) if place not in shared)]
-        for name, each in zip(texts, facts, strict=True)
-    ]
-    said = [facts[0][place] for place in sorted(shared)]
-    return ", ".join(filter(None, said)), [", ".join(filter(None, each)) for each in own]
+def _names(rows: Sequence[ComparisonRow]) -> list[str]:
+    """A row's model and size, with what is not as usual or not the same in all rows."""
+    several = len({(row.candidate.mode, row.baseline.mode) for row in rows}) > 1
+    names = row_names(rows, with_device=len({row.trial.device for row in rows}) > 1)
+    for place, row in enumerate(rows):
+        size, scenario = row.trial.resolution_px, row.trial.scenario
+        facts = [f"{size} px"] if size else []
+        facts += [f"batch {row.trial.batch_size}"]
+        facts += [scenario] if scenario != Scenario.CALL else []
+        facts += [f"{row.candidate.mode} over {row.baseline.mode}"] if several else []
+        names[place] = ", ".join([names[place], *facts])
+    return names
 
 
 def _text(x: float, y: float, text: str, anchor: str, size: int = 12) -> str:

@@ -256,7 +256,9 @@ def of_rows(rows: Sequence[ComparisonRow]) -> list[Table]:
 def limit_lines(table: Table) -> tuple[tuple[tuple[str, ...], ...], str]:
     """The first lines of a table, and its note, which says how many there are."""
     more = len(table.lines) - LINES
-    return table.lines[:LINES], f"{table.note} {more:,} more lines." if more > 0 else table.note
+    return table.lines[
+        :LINES
+    ], f"{table.note} {count_noun(more, 'more line')}." if more > 0 else table.note
 
 
 def _by(mode: str) -> str:

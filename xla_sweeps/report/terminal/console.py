@@ -270,11 +270,17 @@ def fold(text: str, width: int) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def paragraph(text: str, style: str = "", *, indent: int = 2) -> None:
-    """Print a text on standard output in lines that fit, the later ones indented."""
-    width = max(40, results_console().width)
+def paragraph(
+    text: str, style: str = "", *, indent: int = 2, console: Console | None = None
+) -> None:
+    """Print a text in lines that fit, the later ones indented, on standard output.
+
+    On another console, in one line where that is no terminal.
+    """
+    screen = console or results_console()
+    width = UNBOUNDED if console and not console.is_terminal else max(40, screen.width)
     lines = textwrap.wrap(displayable(text), width=width, subsequent_indent=" " * indent)
-    say("\n".join(lines), style)
+    say("\n".join(lines), style, console=screen)
 
 
 def scenario_groups(groups: Mapping[str, _Group]) -> Iterator[_Group]:

@@ -41,7 +41,7 @@ def explanation_text(explanation: Explanation) -> str:
     """An explanation in lines of at most 80 columns."""
     facts = [*explanation.inputs, explanation.device, explanation.framework]
     if explanation.operations is not None:
-        facts.append(f"{explanation.operations:,} operations traced")
+        facts.append(f"{count_noun(explanation.operations, 'operation')} traced")
     lines = [explanation.model, *wrap(" · ".join(filter(None, facts)), 0)]
     lines += wrap(result(explanation))
     if explanation.others:
@@ -139,7 +139,7 @@ def _clustering(explanation: Explanation) -> Iterator[str]:
     outside = sorted({place.op for place in clustering.places})
     yield from finding(
         f"{count_noun(clustering.clusters, 'cluster')}, about {percent(clustering.share)} of "
-        f"{clustering.operations:,} operations"
+        f"{count_noun(clustering.operations, 'operation')}"
     )
     if outside:
         yield from finding(f"outside: {', '.join(outside)}")
@@ -273,7 +273,7 @@ def _program(explanation: Explanation) -> Iterator[str]:
     assert explanation.program
     program, on_cpu = explanation.program, "CPU" in explanation.device
     unit = "thunks" if on_cpu else "kernels"
-    yield from finding(f"{program.operations:,} operations ({unit}) after it:")
+    yield from finding(f"{count_noun(program.operations, 'operation')} ({unit}) after it:")
     calls = ", ".join(f"{name} {count:,}" for name, count in program.library.items())
     parts = {
         "fusions": program.fusions,

@@ -35,7 +35,6 @@ from xla_sweeps.schema.modes import Execution, Mode, Scenario, by_role, by_scena
 from xla_sweeps.schema.row import ComparisonRow, ModeSummary, TrialSummary, precision_words
 from xla_sweeps.system.text import displayable
 
-WIDE = 104
 MOST_REASONS = 8
 
 _STEP_OF = {Mode.FIT_XLA.role: Mode.XLA.role, Mode.FIT_GRAPH.role: Mode.GRAPH.role}
@@ -52,7 +51,7 @@ def show_trial(
     if never := _never_started(summary):
         console.paragraph(f"✕ not measured: {never}", console.COLOURS["failed"])
     else:
-        screen.print(modes_table(summary, wide=screen.width >= WIDE))
+        console.print_table(*(modes_table(summary, detail=detail) for detail in (3, 2, 1, 0)))
         _show_answers(summary, displayable(others))
     console.say("")
     for name, place in places.items():
@@ -64,6 +63,7 @@ def _show_answers(summary: TrialSummary, others: str) -> None:
     for text in filter(None, (note(summary) for note in notes)):
         console.paragraph(text, indent=8)
     console.say("")
+    ways: list[str] = []
     for row in summary.comparisons:
         if row.headline:
             mark, weight = ("~", "") if row.status is Status.CONTAMINATED else ("", "bold ")
@@ -71,8 +71,9 @@ def _show_answers(summary: TrialSummary, others: str) -> None:
             console.paragraph(f"{mark}{advice.symbol(row)} {advice.answer(row)}", style)
             if row.failure.hint and not row.failure.mode:
                 console.paragraph(f"  next: {row.failure.hint}", indent=8)
-            if way := fastest_way(row, summary.modes):
+            if (way := fastest_way(row, summary.modes)) and way not in ways:
                 console.paragraph(way)
+            ways.append(way)
             for name, step in next_steps(row):
                 console.paragraph(f"{name:<7} {displayable(step)}", indent=8)
     failures: dict[str, list[str]] = {}
@@ -126,7 +127,7 @@ def show_tables(tables: Sequence[study.Table]) -> None:
     for table in tables:
         lines, note = study.limit_lines(table)
         suffix = f", scenario={table.scenario}" if several else ""
-        console.say(displayable(f"{table.title}{suffix}"), "bold")
+        console.paragraph(f"{table.title}{suffix}", "bold")
         console.paragraph(table.finding)
         pairs = range(0, len(table.columns), 2)
         cells = [tuple(line[place : place + 2] for place in pairs) for line in lines]
@@ -218,21 +219,27 @@ def _never_started(summary: TrialSummary) -> str:
     return _reason(failures.pop()).removeprefix("not reached: ")
 
 
-def modes_table(summary: TrialSummary, *, wide: bool) -> Table:
-    """A line for each mode: its figures and, where there is room, its rounds and its status."""
-    columns = _mode_columns(summary, wide=wide)
+def modes_table(summary: TrialSummary, *, detail: int = 3) -> Table:
+    """A line for each mode: its figures and, in full `detail`, its rounds and its status.
+
+    With 1 there are fewer figures, and with 0 names are folded too.
+    """
+    columns, wide = _mode_columns(summary), detail == 3
+    for name in () if detail > 1 else ("p90 ms", "memory"):
+        del columns[name]
     headings = ("mode", *columns, *(("rounds", "status") if wide else ()))
     table = console.empty_table(*headings, right=(*columns, "rounds"), gap=2 if wide else 1)
     for mode in summary.modes:
-        cells = [mode.label, *(cell(mode) for cell in columns.values())]
+        name = mode.label if detail else console.fold(mode.label, console.WRAPPED_WIDTH)
+        cells = [name, *(cell(mode) for cell in columns.values())]
         if wide:
             cells += [str(mode.rounds), str(mode.status)]
         table.add_row(*cells, style="" if mode.status is Status.OK else "magenta")
     return table
 
 
-def _mode_columns(summary: TrialSummary, *, wide: bool) -> dict[str, Callable[[ModeSummary], str]]:
-    """The figures of a mode by heading; fewer where the long names of Keras's modes need room."""
+def _mode_columns(summary: TrialSummary) -> dict[str, Callable[[ModeSummary], str]]:
+    """The figures of a mode by heading; with Keras's modes, whether XLA compiles them."""
     unit = advice.throughput_unit(summary.model.task, summary.model.resolution_px)
     columns: dict[str, Callable[[ModeSummary], str]] = {
         unit: lambda mode: number(mode.columns.throughput_samples_per_s),
@@ -247,10 +254,8 @@ def _mode_columns(summary: TrialSummary, *, wide: bool) -> dict[str, Callable[[M
     }
     if not any(mode_of(mode.label).entry.is_method for mode in summary.modes):
         return columns
-    left_out = () if wide else ("p90 ms", "memory")
-    kept = {name: cell for name, cell in columns.items() if name not in left_out}
     compiled = {"true": "yes", "false": "no"}
-    return {"XLA": lambda mode: compiled.get(mode.columns.jit_compile, NONE), **kept}
+    return {"XLA": lambda mode: compiled.get(mode.columns.jit_compile, NONE), **columns}
 
 
 def _is_eager(summary: ModeSummary) -> bool:
