@@ -141,11 +141,10 @@ def results(
 
 
 def rounds(results_dir: str | Path = "results", where: str | None = None) -> Table:
-    """Raw blocks of calls, a row each in the order measured, of which all intervals are derived.
+    """Raw blocks of calls, a row each, of which all intervals are derived.
 
     Columns: `trial` (a row's `trial_id`), `model`, `replicate`, `round`, `mode`, `calls`, `seconds`
-    (of all calls of the block), `fill_seconds` (of these, until the device's queue was full) and
-    `contaminated` (the round was measured beside other load, and repeated).
+    (of all its calls), `fill_seconds` (of these, for the device's queue), `contaminated`.
 
     Args:
         results_dir: the folder.
@@ -159,9 +158,9 @@ def rounds(results_dir: str | Path = "results", where: str | None = None) -> Tab
     from xla_sweeps.store.store import Store
 
     rows = results(results_dir, where, baselines="all")
-    trials = rows.arrow["trial_id"].unique().to_pylist()
-    table, problems = blocks_of(Store(folder_given("results_dir", results_dir)), trials)
-    return Table(table, notes=tuple(dict.fromkeys((*rows.notes, *problems))))
+    store = Store(folder_given("results_dir", results_dir))
+    table, problems = blocks_of(store, rows.arrow["trial_id"])
+    return Table(table, notes=(*rows.notes, *problems))
 
 
 def compare(a: str | Path, b: str | Path, *, where: str | None = None) -> Table:

@@ -70,19 +70,12 @@ class Table:
             ).to_pandas()
 
     def plot(self, path: str | Path = "speedups.svg") -> Path:
-        """Save the sorted speedups of `results`, `sweep` or a trial as an SVG; returns its path.
-
-        Raises:
-            ConfigError: the path ends otherwise, or nothing was compared.
-            StoreError: the file cannot be written.
-        """
+        """Save the sorted speedups of rows of results as an SVG; an error where there are none."""
         from xla_sweeps.report.export import write_chart
         from xla_sweeps.store.table import rows_of
 
         with refusing("plot: expected rows of results and the path of a file"):
-            rows, output = rows_of(self.arrow), Path(path)
-        write_chart(rows, output)
-        return output
+            return write_chart(rows_of(self.arrow), Path(path))
 
     def __repr__(self) -> str:
         from xla_sweeps.report.terminal.notebook import rows_text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,8 +31,7 @@ from xla_sweeps.system.text import count_noun
 if TYPE_CHECKING:
     import pyarrow
 
-TEXTS = ("markdown", "latex")
-"""Forms of the table for documents."""
+FORMS = ("table", "csv", "json", "parquet", "markdown", "latex", "svg")
 
 ROWS_SHOWN = 300
 """Most rows of a table in the terminal, which takes 4 s for each thousand."""
@@ -41,12 +39,26 @@ ROWS_SHOWN = 300
 
 def results_command(arguments: Sequence[str]) -> int:
     """Show the comparison rows of a results folder: the headline ones, or every baseline."""
-    parser = command_parser("results", "One row per trial, candidate and baseline.")
+    return _show("results", FORMS, arguments)
+
+
+def plot_command(arguments: Sequence[str]) -> int:
+    """Save the sorted speedups of a results folder as a picture, and print its name."""
+    return _show("plot", FORMS[-1:], arguments)
+
+
+def _show(command: str, forms: Sequence[str], arguments: Sequence[str]) -> int:
+    parser = command_parser(command, "One row per trial, candidate and baseline.")
     add_results_dir(parser)
-    add_output(parser, "table", "csv", "json", "parquet", *TEXTS)
+    add_output(parser, *forms)
     every_baseline = "every baseline, not only the headline comparison"
     parser.add_argument("--all", action="store_true", help=every_baseline)
-    _add_where(parser)
+    parser.add_argument(
+        "--where",
+        metavar="EXPR",
+        help="only these rows: 'family=ConvNeXt and resolution>=224', "
+        "'verdict=slower or not device~A100'; columns: docs/results.md",
+    )
     parser.add_argument(
         "--show",
         metavar="WHAT",
@@ -66,26 +78,31 @@ def results_command(arguments: Sequence[str]) -> int:
     add_published(parser)
     options = parser.parse_args(arguments)
     form, output = options.format, options.output
-    price = options.price_per_hour
     if options.show != "rows" and (form, output) != ("table", None):
         raise ConfigError("results: --show is for the table; --format and -o are for rows")
+    price = options.price_per_hour
     if options.show != "rows" and price is not None:
         raise ConfigError("results: --price-per-hour is for rows, not for --show")
-    if options.raw and (form in ("table", *TEXTS) or options.show != "rows" or price is not None):
-        raise ConfigError(
-            "results: --raw takes --format csv, json or parquet; no --show, no --price-per-hour"
-        )
+    if options.raw and (form not in FORMS[1:4] or price is not None):
+        raise ConfigError("results: --raw takes --format csv, json or parquet, and no price")
     if form == "parquet" and output is None:
         raise ConfigError("results: --format parquet needs a file: -o rows.parquet")
+    chosen = parse_filter(options.where) if options.where is not None else None
+    with progress_bar("reading records") as advance:
+        rows = load(options.dir, advance=advance, published=options.with_published)
+    warn(*rows.problems)
+    require(options.dir, rows)
     every_row = options.all or options.raw or options.show != "rows"
-    table = _read(options, every_row=every_row, price_per_hour=price)
+    table = rows.table if every_row else rows.table.filter(rows.table["headline"])
+    every = results_alone(table, options.where)
+    table = matching(every if price is None else add_price(every, price), chosen)
+    if chosen is not None and not table.num_rows:
+        print(no_match(options.where, every.num_rows), file=sys.stderr)
     if options.raw:
-        trials = table["trial_id"].unique().to_pylist()
         with progress_bar("reading blocks") as advance:
-            blocks, problems = blocks_of(Store(options.dir), trials, advance)
+            table, problems = blocks_of(Store(options.dir), table["trial_id"], advance)
         warn(*problems)
-        _export(blocks, form, output)
-    elif options.show != "rows":
+    if options.show != "rows":
         shown = [each for each in study.of_table(table) if each.key == options.show]
         show_tables(shown)
         if not shown:
@@ -98,52 +115,12 @@ def results_command(arguments: Sequence[str]) -> int:
             show_reasons(rows_shown)
         if table.num_rows > ROWS_SHOWN:
             print(f"{table.num_rows - ROWS_SHOWN:,} more rows: --format csv, or --where EXPR")
-    elif form in TEXTS:
+    elif form in ("markdown", "latex"):
         write_text(row_cells.rows_text(form, rows_of(table), price), output)
+    elif form == "svg":
+        print(write_chart(rows_of(table), output or Path("speedups.svg")))
     else:
         _export(table, form, output)
-    return 0
-
-
-def _add_where(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--where",
-        metavar="EXPR",
-        help="only these rows: 'family=ConvNeXt and resolution>=224', "
-        "'verdict=slower or not device~A100'; columns: docs/results.md",
-    )
-
-
-def _read(
-    options: argparse.Namespace, *, every_row: bool, price_per_hour: float | None = None
-) -> pyarrow.Table:
-    """The rows that are asked for; a line on standard error where none matches."""
-    chosen = parse_filter(options.where) if options.where is not None else None
-    with progress_bar("reading records") as advance:
-        rows = load(options.dir, advance=advance, published=options.with_published)
-    warn(*rows.problems)
-    require(options.dir, rows)
-    table = rows.table if every_row else rows.table.filter(rows.table["headline"])
-    every = results_alone(table, options.where)
-    priced = every if price_per_hour is None else add_price(every, price_per_hour)
-    table = matching(priced, chosen)
-    if chosen is not None and not table.num_rows:
-        print(no_match(options.where, every.num_rows), file=sys.stderr)
-    return table
-
-
-def plot_command(arguments: Sequence[str]) -> int:
-    """Save the sorted speedups of a results folder as a picture, and print its name."""
-    parser = command_parser("plot", "The main comparison of each trial, the largest first.")
-    add_results_dir(parser)
-    output = Path("speedups.svg")
-    text = f"an SVG file (default: {output})"
-    parser.add_argument("-o", "--output", metavar="FILE", type=path_of, default=output, help=text)
-    _add_where(parser)
-    add_published(parser)
-    options = parser.parse_args(arguments)
-    write_chart(rows_of(_read(options, every_row=False)), options.output)
-    print(options.output)
     return 0
 
 
@@ -172,12 +149,11 @@ def import_command(arguments: Sequence[str]) -> int:
     done = imported.add(options.file, options.into, label=options.name)
     warn(*(f"{options.file}, {warning}" for warning in done.warnings))
     compared = sum(row.speedup.value is not None for row in done.rows)
-    models = count_noun(len({row.trial.model for row in done.rows}), "model")
     verb = "replaced" if done.replaced else "wrote"
+    models = count_noun(len({row.trial.model for row in done.rows}), "model")
     print(
-        f"{count_noun(done.figures, 'figure')} of {models}: "
-        f"{count_noun(len(done.rows), 'row')}, {compared} of them with a speedup over eager; "
-        f"{verb} {done.path}"
+        f"{count_noun(done.figures, 'figure')} of {models}: {count_noun(len(done.rows), 'row')}, "
+        f"{compared} of them with a speedup over eager; {verb} {done.path}"
     )
     return 0
 

@@ -70,8 +70,8 @@ def write_parquet(table: pyarrow.Table, output: Path) -> None:
     replace(output, buffer.getvalue())
 
 
-def write_chart(rows: Sequence[ComparisonRow], output: Path) -> None:
-    """The sorted speedups of rows as an SVG file, which is replaced whole.
+def write_chart(rows: Sequence[ComparisonRow], output: Path) -> Path:
+    """Save the sorted speedups of rows as an SVG file, which is replaced whole; returns its path.
 
     Raises:
         ConfigError: the file is to be no SVG, or no row has a speedup.
@@ -79,12 +79,12 @@ def write_chart(rows: Sequence[ComparisonRow], output: Path) -> None:
     """
     if output.suffix.lower() != ".svg":
         raise ConfigError(
-            f"plot: {output}: expected a name that ends in .svg; for a PNG make one of it: "
-            "rsvg-convert speedups.svg -o speedups.png"
+            f"plot: {output}: expected a name in .svg; rsvg-convert makes a PNG of it"
         )
     if not any(row.speedup.value for row in rows):
         raise ConfigError("plot: no row has a speedup: measure a pair of modes first")
     replace(output, speedup_chart(rows).encode())
+    return output
 
 
 def replace(output: Path, content: bytes) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from xla_sweeps.store.store import Store
@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # slow to import
 
 def blocks_of(
     store: Store,
-    trials: Iterable[str],
+    trials: pyarrow.ChunkedArray,
     advance: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[pyarrow.Table, tuple[str, ...]]:
     """The blocks of these trials, a row each, as measured; and a line for each unusable file."""
@@ -23,7 +23,7 @@ def blocks_of(
     kinds = {"trial": text, "model": text, "replicate": count, "round": count, "mode": text}
     kinds |= {"calls": count, "seconds": real, "fill_seconds": real}
     schema = pyarrow.schema([*kinds.items(), ("contaminated", pyarrow.bool_())])
-    names = list(trials)
+    names = trials.unique().to_pylist()
     parts, problems = [schema.empty_table()], list[str]()
     for done, name in enumerate(names, start=1):
         loaded = store.load(name)
