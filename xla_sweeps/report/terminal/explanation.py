@@ -22,6 +22,9 @@ from xla_sweeps.system.text import count_noun, displayable
 SEEN = 1.1
 """The smallest factor between two modes that the few calls of `explain` show."""
 
+SMALL = 5_000
+"""Fusions that move fewer bytes are not listed, as megabytes do not show them."""
+
 FEW_OPS = 12
 
 LEFT_OUT = (
@@ -291,10 +294,11 @@ def _program(explanation: Explanation) -> Iterator[str]:
             "not available: the program does not say"
         )
     yield from finding(
-        f"one call must read {decimals(program.read_bytes / 1e6)} MB and write "
-        f"{decimals(program.written_bytes / 1e6)} MB, operation by operation"
+        f"one call must read {scale(program.read_bytes)}B and write "
+        f"{scale(program.written_bytes)}B, operation by operation"
     )
-    if program.largest:
+    largest = [each for each in program.largest if each.read_bytes + each.written_bytes >= SMALL]
+    if largest:
         yield from finding("the fusions that read and write most:")
         rows = [
             (
@@ -302,7 +306,7 @@ def _program(explanation: Explanation) -> Iterator[str]:
                 f"{fusion.operations:,}",
                 list_names(map(bare, fusion.layers)) or str(fusion.kind),
             )
-            for fusion in program.largest
+            for fusion in largest
         ]
         yield from table(("read MB", "write MB", "holds", "from"), rows)
 
