@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,15 +40,15 @@ ROWS_SHOWN = 300
 
 def results_command(arguments: Sequence[str]) -> int:
     """Show the comparison rows of a results folder: the headline ones, or every baseline."""
-    return _show("results", FORMS, arguments)
+    return _show(_options("results", FORMS, arguments))
 
 
 def plot_command(arguments: Sequence[str]) -> int:
     """Save the sorted speedups of a results folder as a picture, and print its name."""
-    return _show("plot", FORMS[-1:], arguments)
+    return _show(_options("plot", FORMS[-1:], arguments))
 
 
-def _show(command: str, forms: Sequence[str], arguments: Sequence[str]) -> int:
+def _options(command: str, forms: Sequence[str], arguments: Sequence[str]) -> argparse.Namespace:
     parser = command_parser(command, "One row per trial, candidate and baseline.")
     add_results_dir(parser)
     add_output(parser, *forms)
@@ -77,16 +78,20 @@ def _show(command: str, forms: Sequence[str], arguments: Sequence[str]) -> int:
     parser.add_argument("--raw", action="store_true", help=raw)
     add_published(parser)
     options = parser.parse_args(arguments)
-    form, output = options.format, options.output
-    if options.show != "rows" and (form, output) != ("table", None):
+    form, price = options.format, options.price_per_hour
+    if options.show != "rows" and (form, options.output) != ("table", None):
         raise ConfigError("results: --show is for the table; --format and -o are for rows")
-    price = options.price_per_hour
     if options.show != "rows" and price is not None:
         raise ConfigError("results: --price-per-hour is for rows, not for --show")
     if options.raw and (form not in FORMS[1:4] or price is not None):
         raise ConfigError("results: --raw takes --format csv, json or parquet, and no price")
-    if form == "parquet" and output is None:
+    if form == "parquet" and options.output is None:
         raise ConfigError("results: --format parquet needs a file: -o rows.parquet")
+    return options
+
+
+def _show(options: argparse.Namespace) -> int:
+    form, output, price = options.format, options.output, options.price_per_hour
     chosen = parse_filter(options.where) if options.where is not None else None
     with progress_bar("reading records") as advance:
         rows = load(options.dir, advance=advance, published=options.with_published)
@@ -99,8 +104,8 @@ def _show(command: str, forms: Sequence[str], arguments: Sequence[str]) -> int:
     if chosen is not None and not table.num_rows:
         print(no_match(options.where, every.num_rows), file=sys.stderr)
     if options.raw:
-        with progress_bar("reading blocks") as advance:
-            table, problems = blocks_of(Store(options.dir), table["trial_id"], advance)
+        with progress_bar("reading blocks"):
+            table, problems = blocks_of(Store(options.dir), table["trial_id"])
         warn(*problems)
     if options.show != "rows":
         shown = [each for each in study.of_table(table) if each.key == options.show]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from xla_sweeps.store.store import Store
@@ -11,11 +10,7 @@ if TYPE_CHECKING:  # slow to import
     import pyarrow
 
 
-def blocks_of(
-    store: Store,
-    trials: pyarrow.ChunkedArray,
-    advance: Callable[[int, int], None] = lambda done, total: None,
-) -> tuple[pyarrow.Table, tuple[str, ...]]:
+def blocks_of(store: Store, trials: pyarrow.ChunkedArray) -> tuple[pyarrow.Table, tuple[str, ...]]:
     """The blocks of these trials, a row each, as measured; and a line for each unusable file."""
     import pyarrow
 
@@ -23,9 +18,8 @@ def blocks_of(
     kinds = {"trial": text, "model": text, "replicate": count, "round": count, "mode": text}
     kinds |= {"calls": count, "seconds": real, "fill_seconds": real}
     schema = pyarrow.schema([*kinds.items(), ("contaminated", pyarrow.bool_())])
-    names = trials.unique().to_pylist()
     parts, problems = [schema.empty_table()], list[str]()
-    for done, name in enumerate(names, start=1):
+    for name in trials.unique().to_pylist():
         loaded = store.load(name)
         problems += loaded.problems
         blocks = [
@@ -39,5 +33,4 @@ def blocks_of(
         ]
         if blocks:
             parts.append(pyarrow.table(list(map(list, zip(*blocks, strict=True))), schema=schema))
-        advance(done, len(names))
     return pyarrow.concat_tables(parts), tuple(problems)

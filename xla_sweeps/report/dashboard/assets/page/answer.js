@@ -57,7 +57,7 @@ function answerTo(view) {
   const word = apart ? say("by device") : overallWord(o);
   const typical = hasMean(o) && typically(o, candidate, baseline);
   return {
-    yes: every ? busy(word) : word,
+    yes: every ? `${word.slice(0, -1)}, but every figure is contaminated.` : word,
     text: `${modelPrefix}${apart || typical || countsOf(o, candidate, baseline)}.${costs(view)}`,
     more: caveatsOfMany(view, counts, every),
   };
@@ -80,9 +80,6 @@ function deviceWords(view) {
   });
   return words.length < 2 ? "" : capitalized(parts.join(", "));
 }
-
-/** "No, as far as a busy machine tells.", where the word is an answer. */
-const busy = (word) => (word === `${YES.ambiguous}.` ? word : `${word.slice(0, -1)}, ${say("busy machine")}.`);
 
 /** How many of the configurations are contaminated, published, or of a saved graph. @param {View} view */
 function countsIn({ counted, rows }) {
@@ -205,7 +202,7 @@ function answerToOne(view, place, candidate, baseline) {
   }
   const contaminated = row.status === "contaminated";
   return {
-    yes: contaminated ? busy(`${YES[verdict]}.`) : `${YES[verdict] ?? ""}.`,
+    yes: `${YES[verdict] ?? ""}${contaminated && verdict !== "ambiguous" ? `, ${say("busy machine")}` : ""}.`,
     text: `${where}: ${verdictSentence(view, row, candidate, baseline)}`,
     more: phrase(caveats(row)),
   };
