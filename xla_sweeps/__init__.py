@@ -1,6 +1,6 @@
 """Measure what XLA buys a Keras vision model, on your hardware, with statistics that hold up.
 
-`measure`, `results`, `compare`, `sweep` and `explain` are functions; see docs/python.md.
+`measure`, `results`, `rounds`, `compare`, `sweep` and `explain` are functions; see docs/python.md.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from xla_sweeps.version import __version__
 
 if TYPE_CHECKING:
-    from xla_sweeps.api.functions import compare, explain, measure, results, sweep
+    from xla_sweeps.api.functions import compare, explain, measure, results, rounds, sweep
     from xla_sweeps.api.table import Table
     from xla_sweeps.api.trial import Trial
     from xla_sweeps.errors import ConfigError, XlaSweepsError
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "measure": "api.functions",
     "results": "api.functions",
+    "rounds": "api.functions",
     "compare": "api.functions",
     "sweep": "api.functions",
     "explain": "api.functions",
@@ -38,6 +39,7 @@ __all__ = [
     "explain",
     "measure",
     "results",
+    "rounds",
     "sweep",
 ]
 

@@ -320,7 +320,7 @@ def test_the_latest_of_several_versions_counts_with_a_note() -> None:
     (change,) = difference.changes
     assert change.ratio == pytest.approx(1, rel=0.01)
     assert difference.notes[0] == (
-        "A: 1 trials were measured again with other versions; the latest count"
+        "A: 1 trial was measured again with other versions; the latest count"
     )
 
 

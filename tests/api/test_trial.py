@@ -49,6 +49,11 @@ def test_a_trial_says_what_its_record_says() -> None:
     assert len(trial.table) == len(trial.rows)
 
 
+def test_a_trial_saves_its_comparisons_as_a_picture(tmp_path: Path) -> None:
+    path = trial_of(RECORD).plot(tmp_path / "a.svg")
+    assert path.read_text("utf-8").count("<circle") == len(summarize([RECORD]).comparisons)
+
+
 def test_a_notebook_gets_text_and_html_without_scripts_or_addresses() -> None:
     bundle = trial_of(RECORD)._repr_mimebundle_()
     page = bundle["text/html"]

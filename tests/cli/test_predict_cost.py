@@ -75,6 +75,12 @@ def test_the_answer_says_what_a_call_costs_and_when_to_call_the_model_instead(
     assert "4 trials: 4 ok" in said.err
     assert "×  " not in said.err, "speedups of its trials answer another question"
     text = " ".join(said.out.split())
+    assert re.search(
+        r"Call tf\.function\(jit_compile=False\) instead of model\.predict without compile: "
+        r"2 \(.*?\) ms a call instead of 42 \(.*?\) at batch 1, 33 \(.*?\) ms a call instead of 73 "
+        r"\(.*?\) at batch 32\. write tf\.function\(model, jit_compile=False\), instead of model\.",
+        text.partition(" batches mode ")[0],
+    )
     graph = "graph_host (tf.function(jit_compile=False))"
     assert re.search(
         r"1 × 1 call_host 13 \(.*?\) 11 \(.*?\) 1 × 1 graph_host 2 \(.*?\) — 1 × 1 predict 42",

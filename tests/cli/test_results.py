@@ -184,7 +184,7 @@ def test_the_studys_questions_are_answered_with_its_figures_beside_ones_own(
         "nothing to show: it takes two models of one line on one device\n",
     )
     inverted = command("results", "--show", "inversions", "--with-published", cwd=results)
-    assert "no interval" in inverted.stdout
+    assert "× ○" in inverted.stdout
     assert not (results / "results" / "imported").exists()
 
 

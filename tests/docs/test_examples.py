@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 from commands import forked
+from documents import DOCUMENTS, make_own, typed
 from glossary_document import markdown
-from keras_files import write_keras_file
 from paths import ROOT
 
 from xla_sweeps.cli import COMMANDS
@@ -24,6 +24,7 @@ from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.overrides import keys_of
 from xla_sweeps.sweeps.definition import load_sweep
 from xla_sweeps.system import environment
+from xla_sweeps.version import __version__
 
 
 @pytest.mark.parametrize("document", ["CONTRIBUTING.md", "docs/models.md"])
@@ -44,6 +45,11 @@ def test_every_definition_that_comes_along_is_listed() -> None:
     table = listed.partition("\n\n")[0]
     missing = [path.stem for path in (ROOT / "sweeps").iterdir() if f"`{path.stem}`" not in table]
     assert missing == []
+
+
+def test_the_citation_is_of_this_version() -> None:
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert (cited["version"], cited["type"]) == (__version__, "software")
 
 
 @pytest.mark.exhaustive
@@ -68,50 +74,6 @@ def test_the_recipe_for_ci_passes_and_fails_as_described(tmp_path: Path) -> None
     code, said = ended([word.replace("new", "broken") for word in compare])
     assert code == 1
     assert "--fail-on broke: 2, as " in said
-
-
-COMMAND = re.compile(r"(?:^|`|\$ )((?:python -m xla_sweeps|xla-sweeps) (?:\\\n|[^`\n])+)", re.M)
-
-WORDS = re.compile(r"`((?:[\w.]+=[^`\s]+ )+data=[^`\s]+)`")
-"""Arguments that a text names by themselves."""
-
-MORE = re.compile(r"`([\w.]+=[^`\s]+)`")
-"""An argument that a row of a table names beside its command."""
-
-PLACEHOLDER = re.compile(r"…|\[[A-Z]+|<TAB>|\b[A-Z]{4,}\b(?!_)|key=value|=$|path=pkg|parquet$")
-
-
-def typed(document: str) -> list[list[str]]:
-    """The commands of a document with all their arguments, without those that stand for others."""
-    text = (ROOT / document).read_text("utf-8")
-    lines = [*COMMAND.findall(text), *(f"xla-sweeps {words}" for words in WORDS.findall(text))]
-    for row in re.findall(r"(?m)^\| `.*", text):
-        lines += [f"{one} {more}" for one in COMMAND.findall(row) for more in MORE.findall(row)]
-    commands = [
-        shlex.split(line.replace("\\\n", " "), comments=True)
-        for line in lines
-        if not PLACEHOLDER.search(line.partition("  # ")[0])
-    ]
-    return [words[3:] if words[0] == "python" else words[1:] for words in commands]
-
-
-def make_own(folder: Path) -> None:
-    """Everything of the reader's own that commands name."""
-    for name in ("my_pictures", "pictures"):
-        for number in range(64):
-            path = folder / name / f"class{number % 2}" / f"{number}.jpg"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(b"\xff\xd8\xff\xda" + b"x" * number + b"\xff\xd9")
-    for name in ("my_model.keras", "trained.keras"):
-        write_keras_file(folder / name)
-    for name in ("my_model", "my_models", "models", "mine"):
-        names = ("build", "detector", "classifier", "gated")
-        (folder / f"{name}.py").write_text("".join(f"def {one}(): ...\n" for one in names))
-    (folder / "exported").mkdir()
-    (folder / "exported" / "saved_model.pb").touch()
-
-
-DOCUMENTS = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -134,6 +134,7 @@ def test_predict_cost_claims_nothing_that_its_table_leaves_open(ratios: tuple[fl
     labels = [str(Mode.PREDICT_GRAPH), str(Mode.GRAPH_HOST)]
     text = " ".join(predict_cost.answers(sizes, costs, labels))
     check(text)
+    check(" ".join(predict_cost.answer(sizes, costs, labels)))
     assert "at batch 8, 16" in text
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import tarfile
 from collections import Counter
 from dataclasses import replace
@@ -12,9 +13,10 @@ from typing import Any
 
 import pyarrow
 import pyarrow.compute as compute
+import pyarrow.parquet as parquet
 import pytest
-from commands import command
 from factories import make_record
+from in_process import command
 from paths import ROOT
 
 import xla_sweeps as xs
@@ -43,6 +45,51 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     store.save(tagged(2, "anchor"))
     store.save(tagged(3))
     return tmp_path
+
+
+def test_raw_blocks_are_those_of_results_unless_a_filter_names_the_purpose(results: Path) -> None:
+    blocks = xs.rounds()
+    assert set(blocks.columns) == {
+        *("trial", "model", "replicate", "round", "mode", "calls", "seconds", "fill_seconds"),
+        "contaminated",
+    }
+    own = {row["trial_id"] for row in xs.results()}
+    assert {block["trial"] for block in blocks} == own
+    assert len(blocks) == 12 * (3 + 2)
+    call_s = {
+        one["mode"]: one["seconds"] / one["calls"] for one in blocks if one["mode"] != "graph_2"
+    }
+    assert call_s["eager"] == pytest.approx(0.4, rel=0.1)
+    assert {(one["replicate"], one["contaminated"]) for one in blocks} == {(0, False)}
+    assert {block["trial"] for block in xs.rounds(where="purpose=aa")} == {"1" * 16}
+    assert len(xs.rounds(where="batch_size=99")) == 0
+    raw = ("results", "--raw", "--format")
+    lines = list(csv.DictReader(io.StringIO(command(*raw, "csv", cwd=results).stdout)))
+    assert [float(line["seconds"]) for line in lines] == [block["seconds"] for block in blocks]
+    assert json.loads(command(*raw, "json", cwd=results).stdout) == list(blocks)
+    assert command(*raw, "parquet", "-o", "raw.parquet", cwd=results).returncode == 0
+    assert parquet.read_table(results / "raw.parquet").to_pylist() == list(blocks)
+    for refused in (raw[:-1], (*raw, "latex"), (*raw, "csv", "--price-per-hour", "1")):
+        done = command(*refused, cwd=results)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("xla-sweeps: results: --raw takes --format csv, json or ")
+
+
+def test_documents_and_pictures_have_results_alone(results: Path) -> None:
+    for form in ("markdown", "latex"):
+        own = command("results", "--format", form, cwd=results).stdout
+        every = command("results", "--format", form, "--where", "purpose~a", cwd=results).stdout
+        assert own.count("resnet50") == 2
+        assert every.count("resnet50") == 2, "the twin and the anchor, which are asked for"
+    done = command("plot", cwd=results)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "speedups.svg\n", "")
+    picture = (results / "speedups.svg").read_text("utf-8")
+    assert picture.count("<circle") == 2
+    assert xs.results().plot(results / "same.svg").read_text("utf-8") == picture
+    with pytest.raises(xs.ConfigError, match="plot: expected rows of results"):
+        xs.rounds().plot()
+    with pytest.raises(xs.ConfigError, match=r"a name in \.svg"):
+        xs.results().plot("a.png")
 
 
 def purposes(table: Any) -> Counter[str]:

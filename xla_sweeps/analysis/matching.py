@@ -144,7 +144,8 @@ def match(first: Side, second: Side) -> Matched:
     sides = (first.trials, second.trials)
     a, b = map(_latest, sides)
     notes = [
-        f"{side.title}: {more} trials were measured again with other versions; the latest count"
+        f"{side.title}: {more} trial{'s were' if more > 1 else ' was'} measured again with other "
+        "versions; the latest count"
         for side, trials, latest in zip((first, second), sides, (a, b), strict=True)
         if (more := len(trials) - sum(map(len, latest.values())))
     ]

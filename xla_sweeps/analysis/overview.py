@@ -77,9 +77,9 @@ class Overview:
     never: int
 
     @property
-    def clear(self) -> int:
-        """Pairs whose interval gives a verdict; without any, no mean is a result."""
-        return self.faster + self.slower + self.equivalent
+    def has_mean(self) -> bool:
+        """True if the intervals of most pairs give a verdict; else no mean is a result."""
+        return self.faster + self.slower + self.equivalent > self.ambiguous
 
 
 def answers(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:

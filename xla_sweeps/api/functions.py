@@ -1,4 +1,4 @@
-"""`measure`, `sweep` and `explain`, by the command line, and `results` and `compare`."""
+"""`measure`, `sweep` and `explain`, by the command line; `results`, `rounds` and `compare`."""
 
 from __future__ import annotations
 
@@ -138,6 +138,29 @@ def results(
     table = matching(every, chosen)
     none = (no_match(where, len(every)),) if where is not None and not len(table) else ()
     return Table(table, SHOWN, (*none, *rows.problems))
+
+
+def rounds(results_dir: str | Path = "results", where: str | None = None) -> Table:
+    """Raw blocks of calls, a row each, of which all intervals are derived.
+
+    Columns: `trial` (a row's `trial_id`), `model`, `replicate`, `round`, `mode`, `calls`, `seconds`
+    (of all its calls), `fill_seconds` (of these, for the device's queue), `contaminated`.
+
+    Args:
+        results_dir: the folder.
+        where: only trials with a row that matches, as of `results`.
+
+    Raises:
+        ConfigError: the filter is wrong.
+        StoreError: there is nothing in the folder.
+    """
+    from xla_sweeps.store.blocks import blocks_of
+    from xla_sweeps.store.store import Store
+
+    rows = results(results_dir, where, baselines="all")
+    store = Store(folder_given("results_dir", results_dir))
+    table, problems = blocks_of(store, rows.arrow["trial_id"])
+    return Table(table, notes=(*rows.notes, *problems))
 
 
 def compare(a: str | Path, b: str | Path, *, where: str | None = None) -> Table:

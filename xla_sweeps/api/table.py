@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xla_sweeps.api.border import refusing
 from xla_sweeps.errors import unknown_name
 from xla_sweeps.report.figures import NONE
 from xla_sweeps.schema.row import COLUMNS
+from xla_sweeps.system.text import count_noun
 
 if TYPE_CHECKING:  # slow to import
     import pyarrow
@@ -67,6 +69,14 @@ class Table:
                 self.arrow.select(self._short) if columns == "short" else self.arrow
             ).to_pandas()
 
+    def plot(self, path: str | Path = "speedups.svg") -> Path:
+        """Save the sorted speedups of rows of results as an SVG; an error where there are none."""
+        from xla_sweeps.report.export import write_chart
+        from xla_sweeps.store.table import rows_of
+
+        with refusing("plot: expected rows of results and the path of a file"):
+            return write_chart(rows_of(self.arrow), Path(path))
+
     def __repr__(self) -> str:
         from xla_sweeps.report.terminal.notebook import rows_text
 
@@ -98,7 +108,7 @@ class Table:
 
     def _footnotes(self) -> list[str]:
         more = len(self) - SHOWN_ROWS
-        return [*([f"and {more} more rows"] if more > 0 else []), *self.notes]
+        return [*([f"and {count_noun(more, 'more row')}"] if more > 0 else []), *self.notes]
 
 
 def of_rows(rows: Sequence[Mapping[str, Any]], notes: Sequence[str] = ()) -> Table:

@@ -120,6 +120,10 @@ class Trial:
 
         return Table(table_of(self.rows), SHOWN)
 
+    def plot(self, path: str | Path = "speedups.svg") -> Path:
+        """Save the comparisons as a picture: `Table.plot`."""
+        return self.table.plot(path)
+
     def explain(self) -> Explained:
         """Why: what XLA makes of the model, and where the time goes; it takes some minutes."""
         from xla_sweeps.api.explained import explanation_of

@@ -21,7 +21,8 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "results": Command("[DIR]", "rows of a results folder, as table, csv, json or parquet"),
+    "results": Command("[DIR]", "rows of a results folder: table, csv, json, parquet, latex …"),
+    "plot": Command("[DIR]", "the sorted speedups of a results folder as an SVG", module="results"),
     "dashboard": Command("[DIR …]", "one HTML file with everything measured; opens offline"),
     "import": Command(
         "FILE.csv",

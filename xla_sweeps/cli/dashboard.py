@@ -26,7 +26,7 @@ from xla_sweeps.config.values import path_of
 from xla_sweeps.errors import ConfigError, StoreError, how_to_install
 from xla_sweeps.report import export
 from xla_sweeps.report.dashboard import build
-from xla_sweeps.report.terminal.console import progress_bar, warn
+from xla_sweeps.report.terminal.console import paragraph, progress_bar, warn
 from xla_sweeps.report.wandb import credentials
 from xla_sweeps.report.wandb_report import publish
 from xla_sweeps.store.rows import Rows, load
@@ -75,7 +75,7 @@ def dashboard_command(arguments: Sequence[str]) -> int:
             advance=advance,
         )
     warn(*written.problems)
-    print(written.answer)
+    paragraph(written.answer)
     print(
         f"{target}: {count_noun(written.rows, 'row')} of {count_noun(written.trials, 'trial')}, "
         f"{written.size / 1e6:.2f} MB, opens offline"

@@ -26,7 +26,7 @@ from xla_sweeps.report.terminal.console import progress_console, say, warn
 from xla_sweeps.report.terminal.trial_progress import TrialProgress
 from xla_sweeps.schema.overrides import keys_of
 from xla_sweeps.store.store import folder_below
-from xla_sweeps.system.text import displayable
+from xla_sweeps.system.text import count_noun, displayable
 from xla_sweeps.trial.guard import GuardResult, Plan, judged_modes, run_guard
 from xla_sweeps.trial.sides import Side, require_comparable, side_of
 
@@ -62,7 +62,8 @@ def guard_command(arguments: Sequence[str]) -> int:
     with TrialProgress(ui=before.settings.ui, brief=True) as screen:
         result = run_guard(plan, screen=screen)
     if result.stopped:
-        warn(f"stopped after {len(result.pairs)} pairs; no verdict, as the looks are fixed")
+        done = count_noun(len(result.pairs), "pair")
+        warn(f"stopped after {done}; no verdict, as the looks are fixed")
         return 128 + result.stopped
     document = document_of(result, shlex.join(["xla-sweeps", "guard", *arguments]))
     if options.format == "json":

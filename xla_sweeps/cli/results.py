@@ -1,7 +1,8 @@
-"""The commands `results`, `import` and `push`."""
+"""The commands `results`, `plot`, `import` and `push`."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,16 +18,21 @@ from xla_sweeps.cli.arguments import (
 )
 from xla_sweeps.config.values import path_of, quantity_in
 from xla_sweeps.errors import ConfigError, StoreError
-from xla_sweeps.report import study
-from xla_sweeps.report.export import csv_text, write_json, write_parquet, write_text
+from xla_sweeps.report import row_cells, study
+from xla_sweeps.report.export import csv_text, write_chart, write_json, write_parquet, write_text
 from xla_sweeps.report.terminal.console import progress_bar, warn
 from xla_sweeps.report.terminal.tables import show_reasons, show_rows, show_tables
+from xla_sweeps.store.blocks import blocks_of
 from xla_sweeps.store.filter import matching, no_match, parse_filter, results_alone
 from xla_sweeps.store.rows import load, require
+from xla_sweeps.store.store import Store
 from xla_sweeps.store.table import add_price, rows_of
+from xla_sweeps.system.text import count_noun
 
 if TYPE_CHECKING:
     import pyarrow
+
+FORMS = ("table", "csv", "json", "parquet", "markdown", "latex", "svg")
 
 ROWS_SHOWN = 300
 """Most rows of a table in the terminal, which takes 4 s for each thousand."""
@@ -34,9 +40,18 @@ ROWS_SHOWN = 300
 
 def results_command(arguments: Sequence[str]) -> int:
     """Show the comparison rows of a results folder: the headline ones, or every baseline."""
-    parser = command_parser("results", "One row per trial, candidate and baseline.")
+    return _show(_options("results", FORMS, arguments))
+
+
+def plot_command(arguments: Sequence[str]) -> int:
+    """Save the sorted speedups of a results folder as a picture, and print its name."""
+    return _show(_options("plot", FORMS[-1:], arguments))
+
+
+def _options(command: str, forms: Sequence[str], arguments: Sequence[str]) -> argparse.Namespace:
+    parser = command_parser(command, "One row per trial, candidate and baseline.")
     add_results_dir(parser)
-    add_output(parser, "table", "csv", "json", "parquet")
+    add_output(parser, *forms)
     every_baseline = "every baseline, not only the headline comparison"
     parser.add_argument("--all", action="store_true", help=every_baseline)
     parser.add_argument(
@@ -59,27 +74,39 @@ def results_command(arguments: Sequence[str]) -> int:
         metavar="PRICE",
         help="what the machine costs an hour, in any currency: adds the price of a million samples",
     )
+    raw = "every block of calls of these rows' trials, for csv, json and parquet"
+    parser.add_argument("--raw", action="store_true", help=raw)
     add_published(parser)
     options = parser.parse_args(arguments)
-    form, output = options.format, options.output
-    if options.show != "rows" and (form, output) != ("table", None):
+    form, price = options.format, options.price_per_hour
+    if options.show != "rows" and (form, options.output) != ("table", None):
         raise ConfigError("results: --show is for the table; --format and -o are for rows")
-    price = options.price_per_hour
     if options.show != "rows" and price is not None:
         raise ConfigError("results: --price-per-hour is for rows, not for --show")
-    if form == "parquet" and output is None:
+    if options.raw and (form not in FORMS[1:4] or price is not None):
+        raise ConfigError("results: --raw takes --format csv, json or parquet, and no price")
+    if form == "parquet" and options.output is None:
         raise ConfigError("results: --format parquet needs a file: -o rows.parquet")
+    return options
+
+
+def _show(options: argparse.Namespace) -> int:
+    form, output, price = options.format, options.output, options.price_per_hour
     chosen = parse_filter(options.where) if options.where is not None else None
     with progress_bar("reading records") as advance:
         rows = load(options.dir, advance=advance, published=options.with_published)
     warn(*rows.problems)
     require(options.dir, rows)
-    every_row = options.all or options.show != "rows"
+    every_row = options.all or options.raw or options.show != "rows"
     table = rows.table if every_row else rows.table.filter(rows.table["headline"])
     every = results_alone(table, options.where)
     table = matching(every if price is None else add_price(every, price), chosen)
     if chosen is not None and not table.num_rows:
         print(no_match(options.where, every.num_rows), file=sys.stderr)
+    if options.raw:
+        with progress_bar("reading blocks"):
+            table, problems = blocks_of(Store(options.dir), table["trial_id"])
+        warn(*problems)
     if options.show != "rows":
         shown = [each for each in study.of_table(table) if each.key == options.show]
         show_tables(shown)
@@ -93,6 +120,10 @@ def results_command(arguments: Sequence[str]) -> int:
             show_reasons(rows_shown)
         if table.num_rows > ROWS_SHOWN:
             print(f"{table.num_rows - ROWS_SHOWN:,} more rows: --format csv, or --where EXPR")
+    elif form in ("markdown", "latex"):
+        write_text(row_cells.rows_text(form, rows_of(table), price), output)
+    elif form == "svg":
+        print(write_chart(rows_of(table), output or Path("speedups.svg")))
     else:
         _export(table, form, output)
     return 0
@@ -124,9 +155,10 @@ def import_command(arguments: Sequence[str]) -> int:
     warn(*(f"{options.file}, {warning}" for warning in done.warnings))
     compared = sum(row.speedup.value is not None for row in done.rows)
     verb = "replaced" if done.replaced else "wrote"
+    models = count_noun(len({row.trial.model for row in done.rows}), "model")
     print(
-        f"{done.figures} figures of {len({row.trial.model for row in done.rows})} models: "
-        f"{len(done.rows)} rows, {compared} of them with a speedup over eager; {verb} {done.path}"
+        f"{count_noun(done.figures, 'figure')} of {models}: {count_noun(len(done.rows), 'row')}, "
+        f"{compared} of them with a speedup over eager; {verb} {done.path}"
     )
     return 0
 

@@ -123,8 +123,10 @@ def sweep_command(arguments: Sequence[str]) -> int:
 def _list() -> int:
     for name, path in catalog.shipped_sweeps().items():
         trials = write_choice(load_sweep(path).trials)
-        purpose = path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
-        paragraph(f"{name:<19} {trials:>5} trials  {purpose}", indent=4)
+        head = path.read_text(encoding="utf-8").partition("\nname:")[0]
+        purpose = " ".join(line.removeprefix("# ") for line in head.splitlines())
+        noun = "trial " if trials == "1" else "trials"
+        paragraph(f"{name:<19} {trials:>5} {noun}  {purpose}", indent=4)
     return 0
 
 

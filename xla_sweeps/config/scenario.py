@@ -33,6 +33,7 @@ from xla_sweeps.schema.modes import (
 from xla_sweeps.schema.options import LOCAL, SYNTHETIC
 from xla_sweeps.schema.trial import COMPILED, Data, Precision, Training, Trial, as_typed
 from xla_sweeps.system import pictures
+from xla_sweeps.system.text import count_noun
 
 LEGACY = "tf_keras"
 """The library that is Keras 2."""
@@ -164,8 +165,8 @@ def _data(
     drop = values.boolean(document, "drop_remainder")
     size = values.integer(document, "batch_size", at_least=1)
     if files.count < size:
-        why = f"data={given} has {files.count:,} pictures; use batch_size={files.count} or less"
-        raise ConfigError(f"batch_size={size}: {why}")
+        why = f"has {count_noun(files.count, 'picture')}; use batch_size={files.count} or less"
+        raise ConfigError(f"batch_size={size}: data={given} {why}")
     count, digest = files.count, files.fingerprint
     return Data(path=str(path), pictures=count, fingerprint=digest, drop_remainder=drop)
 
@@ -203,8 +204,8 @@ def batches_of(
             f"{MAX_BATCHES:,}; add batches=100"
         )
     if is_given and batches > epoch:
-        why = f"data={given} has {epoch:,} batches of {size}; use batches={epoch} or less"
-        raise ConfigError(f"batches={batches:,}: {why}")
+        why = f"has {count_noun(epoch, 'batch')} of {size}; use batches={epoch} or less"
+        raise ConfigError(f"batches={batches:,}: data={given} {why}")
     return batches if is_given else epoch
 
 
@@ -323,5 +324,5 @@ def _of_the_batches(
         why = f"no mode of modes=[{','.join(trial.modes)}] calls fit; add fit_graph or fit_xla"
         yield f"steps_per_execution={steps}: {why}"
     if steps > batches:
-        why = f"an epoch is {batches} batches; use steps_per_execution={batches} or less"
-        yield f"steps_per_execution={steps}: {why}"
+        why = f"an epoch is {count_noun(batches, 'batch')}; use steps_per_execution={batches}"
+        yield f"steps_per_execution={steps}: {why} or less"

@@ -151,7 +151,7 @@ def check_copies(device: Device, measure: Measure) -> Iterator[Checked]:
     if len(good) < PROCESSES:
         failed = next((one.failure for one in records if one.failure), None)
         text = failed.message if failed else "no rounds"
-        text = f"{PROCESSES - len(good)} processes failed: {text}"
+        text = f"{PROCESSES - len(good)} of {PROCESSES} processes failed: {text}"
         yield check_of("A/A trial", text, "none", ok=False)
     ratio = figure("speedup", samples_of(good), *good[0].trial.modes) if good else None
     yield judged_copies(ratio)

@@ -137,7 +137,7 @@ def device_words(devices: Mapping[str, Overview]) -> str:
     groups: dict[str, list[str]] = {}
     for device, overview in devices.items():
         name = short_device(device)
-        if overview.clear:
+        if overview.has_mean:
             name = fill("device", device=name, speedup=times(overview.geomean))
         groups.setdefault(overall_word(overview), []).append(name)
     if len(groups) < 2:
@@ -178,7 +178,7 @@ def overall_counts(overview: Overview, devices: Mapping[str, Overview] | None = 
 
 def typically(overview: Overview) -> str:
     """A sentence with the geometric mean, and where most pairs lie; "" without a clear one."""
-    if overview.geomean is None or not overview.clear:
+    if overview.geomean is None or not overview.has_mean:
         return ""
     text = fill(
         "typical",
@@ -318,7 +318,7 @@ def _open(row: ComparisonRow) -> str:
         replicates = fill("many", count=MOST_TO_SETTLE)
     else:
         replicates = fill(
-            "more",
+            "one more" if more == 1 else "more",
             replicates=count_noun(int(more), "more replicate"),
             count=int(more),
             time=short_duration(more * (row.provenance.replicate_s or 0.0)),
@@ -339,11 +339,13 @@ def _excluded_bound(row: ComparisonRow) -> str:
 
 def _aa(row: ComparisonRow) -> str:
     low, high = row.speedup.low or 0.0, row.speedup.high or math.inf
-    difference = percent(abs((row.speedup.value or 1.0) - 1))
     apart = ", each in a process of its own," if row.trial.copies == "apart" else ""
     text = f"A/A: two copies of {name_of(row.baseline.mode)}{apart} measure "
-    text += f"{times(row.speedup.value)} ({_sure(row)}), {difference} apart"
-    if low <= 1 <= high or row.speedup.verdict in (Verdict.EQUIVALENT, Verdict.AMBIGUOUS):
+    text += f"{times(row.speedup.value)} ({_sure(row)})"
+    if row.speedup.verdict is Verdict.AMBIGUOUS:
+        return f"{text}, as expected. {_excluded_bound(row)}."
+    text += f", {percent(abs((row.speedup.value or 1.0) - 1))} apart"
+    if low <= 1 <= high or row.speedup.verdict is Verdict.EQUIVALENT:
         return f"{text}, as expected. {_excluded_bound(row)}."
     return (
         f"{text}, although they are the same: this machine adds differences of that size. "

@@ -1,4 +1,4 @@
-"""Answers as text, JSON, CSV and Parquet."""
+"""Answers as text, JSON, CSV, Parquet and SVG."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from xla_sweeps.errors import StoreError
+from xla_sweeps.errors import ConfigError, StoreError
+from xla_sweeps.report.chart import speedup_chart
+from xla_sweeps.schema.row import ComparisonRow
 from xla_sweeps.system.files import replace_whole
 from xla_sweeps.system.text import displayable
 
@@ -66,6 +68,23 @@ def write_parquet(table: pyarrow.Table, output: Path) -> None:
     buffer = pyarrow.BufferOutputStream()
     pyarrow.parquet.write_table(table, buffer, store_schema=False)
     replace(output, buffer.getvalue())
+
+
+def write_chart(rows: Sequence[ComparisonRow], output: Path) -> Path:
+    """Save the sorted speedups of rows as an SVG file, which is replaced whole; returns its path.
+
+    Raises:
+        ConfigError: the file is to be no SVG, or no row has a speedup.
+        StoreError: it cannot be written.
+    """
+    if output.suffix.lower() != ".svg":
+        raise ConfigError(
+            f"plot: {output}: expected a name in .svg; rsvg-convert makes a PNG of it"
+        )
+    if not any(row.speedup.value for row in rows):
+        raise ConfigError("plot: no row has a speedup: measure a pair of modes first")
+    replace(output, speedup_chart(rows).encode())
+    return output
 
 
 def replace(output: Path, content: bytes) -> None:

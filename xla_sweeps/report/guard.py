@@ -139,7 +139,7 @@ def _cells(mode: dict[str, Any]) -> tuple[str, str, str, str]:
     change, low, high = (
         f"{decimals(100 * mode[name], 1, '+')} %" for name in ("change", "low", "high")
     )
-    level = f"{decimals(100 * mode['confidence'], 1)} %, {mode['pairs']} pairs"
+    level = f"{decimals(100 * mode['confidence'], 1)} %, {count_noun(mode['pairs'], 'pair')}"
     return mode["mode"], mode["verdict"], change, f"{low} to {high} ({level})"
 
 
@@ -174,7 +174,7 @@ def _notes(document: dict[str, Any]) -> list[str]:
         notes.append("nothing known differs between the sides")
     count, dirty = len(document["pairs"]), document["contaminated_pairs"]
     if dirty:
-        notes.append(f"other programs used the machine in {dirty} of {count} pairs")
+        notes.append(f"other programs used the machine in {dirty} of {count_noun(count, 'pair')}")
     if not document["took_turns"]:
         notes.append(NO_TURNS)
     return notes

@@ -63,6 +63,7 @@ SENTENCES: Mapping[str, str] = {
     "pays back at once": "preparation takes no longer",
     "excluded": "A difference above {bound} is excluded",
     "open": "{excluded}; {replicates} would settle whether there is one above {floor}.",
+    "one more": "one more replicate (run it again: {time})",
     "more": "about {replicates} (effort.replicates={count}, {time})",
     "many": "more than {count} replicates, or a quieter machine (`xla-sweeps doctor`),",
     "published": "published, not measured here: {candidate} {speedup} {direction} than {baseline}, "
@@ -70,6 +71,7 @@ SENTENCES: Mapping[str, str] = {
     "as published": "As published, {candidate} is faster than {baseline} in {faster} of {pairs} "
     "({low} to {high}), from single measurements, so the uncertainty is unknown",
     "busy": "{count} of {all} contaminated by other load: only their clear differences count",
+    "busy machine": "as far as a busy machine tells",
     "contaminated but clear": "Measured beside other load: rely on the ratio, not on the times",
     "contaminated": "The measurement is contaminated: repeat it before you rely on it",
     "alone": "{candidate} alone ran at {rate}. For a speedup, measure a baseline too, as in "
@@ -148,7 +150,7 @@ RULES = (
     Rule("Usually no.", Verdict.SLOWER, USUALLY, -1),
     Rule("It hardly matters.", Verdict.EQUIVALENT, USUALLY),
     Rule("Mostly it fails.", Verdict.FAILED, USUALLY),
-    Rule("Not known yet.", Verdict.AMBIGUOUS, 1),
+    Rule("Not known yet.", Verdict.AMBIGUOUS, 1 - USUALLY),
 )
 """The first that holds gives the answer; `OTHERWISE` where none does."""
 
@@ -158,6 +160,7 @@ DRAWN_PIPELINE = (
 )
 
 OTHERWISE = "It depends."
+"""There are clear verdicts of two kinds."""
 
 UNCLEAR = "not clear"
 """`OTHERWISE`, said of one device among others."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xla_sweeps.analysis import overview, ranking
-from xla_sweeps.analysis.inversions import inversions
+from xla_sweeps.analysis.inversions import Inversion, inversions
 from xla_sweeps.analysis.ranking import Entry, Place
 from xla_sweeps.report.advice import name_of
 from xla_sweeps.report.figures import NONE, decimals, interval, number, scale_count, times
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 PODIUM_PLACES = 3
 LINES = 60
 
-PRELIMINARY = (
-    " Preliminary: a single replicate, so that the interval does not show how processes differ."
-)
+MARKS = {
+    "*": " (*) preliminary: a single replicate, so that the interval does not show how processes "
+    "differ.",
+    "○": " (○) published: single measurements without an interval.",
+}
 
 Lines = list[tuple[str, ...]]
 
@@ -70,7 +72,7 @@ QUESTIONS = {
     "inversions": Question(
         "Larger models that are faster",
         "two models of one line on one device",
-        ("at", "device", "mode", "larger", "faster than", "by", ""),
+        ("at", "device", "mode", "larger", "faster than", "by"),
         "Within a line (MobileNetV1 to V3 are one), by parameters, intervals apart.",
     ),
 }
@@ -104,8 +106,9 @@ def tables(columns: Mapping[str, Sequence[Any]]) -> list[Table]:
         for key, answer in _ANSWERS.items():
             asked = QUESTIONS[key]
             finding, lines = answer(entries, headline_of(scenario)[1])
-            early = key == "inversions" and any(line[-1] for line in lines)
-            note = f"{asked.note}{PRELIMINARY if early else ''}"
+            marked = [line[-1] for line in lines] if key == "inversions" else []
+            shown = [text for mark, text in MARKS.items() if any(mark in cell for cell in marked)]
+            note = "".join([asked.note, *shown])
             table = Table(scenario, key, asked.title, finding, asked.columns, tuple(lines), note)
             made += [table] if finding else []
     return made
@@ -203,6 +206,12 @@ def _podium(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
     return finding if lines else "", lines
 
 
+def _mark(one: Inversion) -> str:
+    if one.larger.place.published:
+        return " ○"
+    return " *" if one.preliminary else ""
+
+
 def _inversions(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
     inverted, counts = inversions(entries)
     labels = sorted(dict.fromkeys(label for _, label in counts), key=lambda label: label != mode)
@@ -224,8 +233,7 @@ def _inversions(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
                 f"{entry.model} ({scale_count(entry.params or 0)})"
                 for entry in (one.larger, one.smaller)
             ),
-            times(one.ratio),
-            "no interval" if one.larger.place.published else "preliminary" * one.preliminary,
+            times(one.ratio) + _mark(one),
         )
         for one in inverted
     ]
@@ -257,7 +265,9 @@ def of_rows(rows: Sequence[ComparisonRow]) -> list[Table]:
 def limit_lines(table: Table) -> tuple[tuple[tuple[str, ...], ...], str]:
     """The first lines of a table, and its note, which says how many there are."""
     more = len(table.lines) - LINES
-    return table.lines[:LINES], f"{table.note} {more:,} more lines." if more > 0 else table.note
+    return table.lines[
+        :LINES
+    ], f"{table.note} {count_noun(more, 'more line')}." if more > 0 else table.note
 
 
 def _by(mode: str) -> str:

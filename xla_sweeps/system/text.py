@@ -53,8 +53,9 @@ def displayable(text: object) -> str:
 
 
 def count_noun(number: int, noun: str) -> str:
-    """A number of things: `1 trial`, `2,000 trials`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    """A number of things: `1 trial`, `2,000 trials`, `2 batches`."""
+    plural = "es" if noun.endswith(("ch", "s")) else "s"
+    return f"{number:,} {noun}{'' if number == 1 else plural}"
 
 
 def file_name(text: str) -> str:

@@ -217,3 +217,15 @@ def test_a_bound_that_is_not_known_is_not_available_and_never_zero() -> None:
     assert "– bound by compute: not available: no peak of matmul s8" in text
     assert text.count(NOT_AVAILABLE) == 1 + 1 + 1  # the bound, graph's share, one core's copy
     assert " 0 " not in text
+
+
+def test_fusions_too_small_for_megabytes_are_not_listed() -> None:
+    assert KNOWN.program
+    (first, *_) = KNOWN.program.largest
+    tiny = replace(first, read_bytes=64, written_bytes=64)
+    small = replace(KNOWN.program, largest=(tiny,) * 10, read_bytes=128, written_bytes=64)
+    text = " ".join(explanation_text(replace(KNOWN, program=small)).split())
+    assert "one call must read 128 B and write 64 B" in text
+    assert "0.00" not in text.partition("one call must read")[2].partition("How fast")[0]
+    assert "the fusions that read and write most" not in text
+    assert "the fusions that read and write most" in " ".join(explanation_text(KNOWN).split())

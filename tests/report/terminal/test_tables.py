@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from changed_rows import with_columns
 from factories import CONFIG, MODEL, config_of, failed_outcome, make_outcome, make_record
+from report_rows import pair
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.config import catalog
@@ -165,6 +166,37 @@ def test_rows_fit_a_terminal_of_80_columns(
         assert f" {row.speedup.value:.2f}× " in out
         assert (max(map(len, out.splitlines())) <= 80) or narrow < 80
         assert "12,346" in out
+
+
+WORDS = (
+    *("torch_compile_reduce_overhead", "torch_compile_max_autotune", "graph,xla,torch_export"),
+    *("call_host,graph_host,predict_graph", "deit_small_distilled_patch16_224", "A100-SXM4-80GB"),
+)
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_table_that_fits_breaks_no_word_and_cuts_no_status(
+    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    long: dict[str, Any] = {
+        "candidate": WORDS[0],
+        "baseline": WORDS[1],
+        "throughput_samples_per_s": 1234567.0,
+    }
+    for status in Status:
+        rows = [
+            pair(1, model=WORDS[4], status=status, verdict="failed", modes=WORDS[2], **long),
+            pair(1, model=WORDS[4], modes=WORDS[3], **long),
+            pair(1, model=WORDS[4], device=f"NVIDIA {WORDS[5]}", **long),
+        ]
+        show_rows(rows)
+        lines = capsys.readouterr().out.splitlines()
+        assert max(map(len, lines)) <= columns
+        assert any(f"✕ {status} " in f"{line} " for line in lines)
+        parts = {part for line in lines for part in line.split()}
+        pieces = {piece for word in WORDS for piece in re.findall("[^,_-]+", word)}
+        assert {piece for piece in pieces if not any(piece in part for part in parts)} == set()
 
 
 def test_rows_of_trials_that_differ_do_not_look_alike(capsys: pytest.CaptureFixture[str]) -> None:

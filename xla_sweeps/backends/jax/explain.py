@@ -35,6 +35,7 @@ from xla_sweeps.backends.keras.xplane import record_profile
 from xla_sweeps.schema.explanation import Compilation, Place, State, TrapName
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Mode
+from xla_sweeps.system.text import count_noun
 from xla_sweeps.worker.backend import Tell
 from xla_sweeps.worker.lines import line_of
 
@@ -147,7 +148,9 @@ class JaxExplainer(XlaExplainer):
 def find_programs_per_value(model: JaxExplainer) -> Finding:
     """Find out if other values of equal shape compile another program."""
     if others := model.programs("jax.jit, other values"):
-        return trap_found(f"{others} programs were compiled for other values", "fix the shapes")
+        return trap_found(
+            f"other values compiled {count_noun(others, 'more program')}", "fix the shapes"
+        )
     return none("the program is the same for other values")
 
 
@@ -166,7 +169,8 @@ def find_compiled_operations(model: JaxExplainer) -> Finding:
     """Find out if a call op by op compiles."""
     if ops := model.programs("model(x), first call"):
         return trap_found(
-            f"JAX compiles each operation with XLA: {ops} programs in the first call of model(x)",
+            f"JAX compiles each operation with XLA: {count_noun(ops, 'program')} in the first call "
+            "of model(x)",
             "call the model under jax.jit, which compiles one program",
         )
     return none()

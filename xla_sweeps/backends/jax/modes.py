@@ -19,6 +19,7 @@ import numpy as np
 
 from xla_sweeps.backends.keras.executable import Engine, Executable
 from xla_sweeps.schema.modes import Execution, Mode
+from xla_sweeps.system.text import count_noun
 
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 
@@ -177,7 +178,7 @@ class JaxExecutable(Executable):
         evidence, problems = self.compiling()
         problems = [f"{named} on {place}, not on {device}" for place in elsewhere] + problems
         if again:
-            problems.append(f"{len(again)} programs were compiled in the second call")
+            problems.append(f"the second call compiled {count_noun(len(again), 'program')}")
         proofs = {"recompilations": len(again), "device": places, "elsewhere": elsewhere}
         return {**evidence, **proofs}, problems
 

@@ -17,6 +17,7 @@ from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.modes import Execution, Mode
 from xla_sweeps.schema.trial import ModelSpec
+from xla_sweeps.system.text import count_noun
 
 
 class Calls:
@@ -103,7 +104,7 @@ class PredictingOnly(Predicting[E]):
 def why_lowered(model: Any, otherwise: str = "") -> str:
     """Reason why Keras lowered jit_compile=True to False, by its layers if they explain it."""
     named = building.layers_without_xla(building.all_layers(model))
-    more = f" and {len(named) - 3} more layers" if len(named) > 3 else ""
+    more = f" and {count_noun(len(named) - 3, 'more layer')}" if len(named) > 3 else ""
     layers = f"supports_jit is False in {', '.join(named[:3])}{more}" if named else otherwise
     return f"Keras lowered jit_compile=True to False{': ' if layers else ''}{layers}"
 

@@ -22,7 +22,7 @@ def show_difference(difference: Difference) -> None:
     )
     screen.print()
     for line in changes.breaks(difference):
-        console.say(displayable(line), "magenta" if line.startswith("✕") else "green")
+        console.paragraph(line, "magenta" if line.startswith("✕") else "green")
     shown = changes.shown_changes(difference)
     for group in console.scenario_groups(by_scenario(shown, key=lambda change: change.scenario)):
         _print_changes(group)
@@ -31,7 +31,7 @@ def show_difference(difference: Difference) -> None:
     for heading, names in changes.one_sided(difference).items():
         console.say(f"\n{displayable(heading)}")
         for name in names:
-            console.say(f"  {displayable(name)}")
+            console.paragraph(f"  {name}", indent=4)
     if apart := changes.apart(difference):
         headings = ("differs", a, b)
         table = console.empty_table(*headings, wrapped=headings, gap=2)
@@ -43,13 +43,13 @@ def show_difference(difference: Difference) -> None:
     for note in difference.notes:
         console.paragraph(f"! {note}", "yellow")
     for line in changes.summary(difference):
-        console.paragraph(displayable(line), "bold")
+        console.paragraph(line, "bold")
 
 
 def show_failures(lines: Sequence[str]) -> None:
     """Show the matches of `--fail-on`, and the rows that it ignored, on standard error."""
     for line in lines:
-        console.say(f"--fail-on {displayable(line)}", "red", console=console.progress_console())
+        console.paragraph(f"--fail-on {line}", "red", console=console.progress_console())
 
 
 def _print_changes(group: Sequence[Change]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import tempfile
 import textwrap
@@ -43,6 +44,7 @@ PLAIN: Mapping[str, Any] = {"highlight": False, "emoji": False, "markup": False}
 
 UNBOUNDED = 10_000
 WRAPPED_WIDTH = 16
+FOLDED_WIDTH = 10
 BUG_LINE_CHARACTERS = 300
 LINE_CHARACTERS = 1000
 
@@ -220,29 +222,65 @@ def print_grouped(
     rows: Sequence[Sequence[Sequence[str | Text]]],
     *,
     right: Collection[str],
+    folded: Collection[str] = (),
 ) -> None:
     """Print rows in columns; where they do not fit, those of a group are stacked in one column.
 
-    Headings and cells come in groups. The first heading is of names, which wrap.
+    Headings and cells come in groups. There the first column, of names, is folded, and so are those
+    of the `folded` headings; no other.
     """
-    stacked = ["\n".join(group) for group in groups]
-    narrow = empty_table(
-        *stacked,
-        right=[heading for heading in stacked if heading.partition("\n")[0] in right],
-        wrapped=stacked[:1],
-    )
     wide = empty_table(*(heading for group in groups for heading in group), right=right)
     for row in rows:
         wide.add_row(*(cell for cells in row for cell in cells))
-        narrow.add_row(*(Text("\n").join(map(Text.assemble, cells)) for cells in row))
+    columns = [
+        [len(cell) for cells in column for cell in cells]
+        for column in zip(groups, *rows, strict=True)
+    ]
+    widths = list(map(max, columns))
+    names = [place for place, group in enumerate(groups) if not place or {*group} & {*folded}]
+    excess = sum(widths) + 2 * len(widths) - results_console().width
+    while excess > 0 and widths[widest := max(names, key=widths.__getitem__)] > FOLDED_WIDTH:
+        widths[widest] -= 1
+        excess -= 1
+    stacked = ["\n".join(group) for group in groups]
+    ends = [heading for heading in stacked if heading.partition("\n")[0] in right]
+    narrow = empty_table(*stacked, right=ends)
+    for row in rows:
+        lines = [
+            [fold(str(cell), widths[place]) for cell in cells] if place in names else cells
+            for place, cells in enumerate(row)
+        ]
+        narrow.add_row(*(Text("\n").join(map(Text.assemble, cells)) for cells in lines))
     print_table(wide, narrow)
 
 
-def paragraph(text: str, style: str = "", *, indent: int = 2) -> None:
-    """Print a text on standard output in lines that fit, the later ones indented."""
-    width = max(40, results_console().width)
+def fold(text: str, width: int) -> str:
+    """Lines of this width, broken at blanks and commas; a longer word at "_" and "-"."""
+    parts = rf"[^_-]{{1,{width - 1}}}[_-]|[^_-]{{1,{width}}}|."
+    words = [
+        part
+        for word in re.findall(r"\s+|[^\s,]+,?|,", text)
+        for part in (re.findall(parts, word) if len(word) > width else [word])
+    ]
+    lines = [""]
+    for word in words:
+        if lines[-1] and len(lines[-1]) + len(word) > width and not word.isspace():
+            lines.append("")
+        lines[-1] += word if lines[-1] else word.lstrip()
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def paragraph(
+    text: str, style: str = "", *, indent: int = 2, console: Console | None = None
+) -> None:
+    """Print a text in lines that fit, the later ones indented, on standard output.
+
+    On another console, in one line where that is no terminal.
+    """
+    screen = console or results_console()
+    width = UNBOUNDED if console and not console.is_terminal else max(40, screen.width)
     lines = textwrap.wrap(displayable(text), width=width, subsequent_indent=" " * indent)
-    say("\n".join(lines), style)
+    say("\n".join(lines), style, console=screen)
 
 
 def scenario_groups(groups: Mapping[str, _Group]) -> Iterator[_Group]:

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from xla_sweeps.schema.explanation import Place
+from xla_sweeps.system.text import count_noun
 
 WIDTH = 80
 PLACES = 3
@@ -20,7 +21,7 @@ def finding(text: str, places: Iterable[Place] = (), advice: str = "") -> Iterat
     for place in distinct[:PLACES]:
         yield from wrap(place, 6)
     if len(distinct) > PLACES:
-        yield from wrap(f"and {len(distinct) - PLACES} more places", 6)
+        yield from wrap(f"and {count_noun(len(distinct) - PLACES, 'more place')}", 6)
     if advice:
         yield from wrap(f"-> {advice}", 6)
 

@@ -22,6 +22,9 @@ from xla_sweeps.system.text import count_noun, displayable
 SEEN = 1.1
 """The smallest factor between two modes that the few calls of `explain` show."""
 
+SMALL = 5_000
+"""Fusions that move fewer bytes are not listed, as megabytes do not show them."""
+
 FEW_OPS = 12
 
 LEFT_OUT = (
@@ -41,7 +44,7 @@ def explanation_text(explanation: Explanation) -> str:
     """An explanation in lines of at most 80 columns."""
     facts = [*explanation.inputs, explanation.device, explanation.framework]
     if explanation.operations is not None:
-        facts.append(f"{explanation.operations:,} operations traced")
+        facts.append(f"{count_noun(explanation.operations, 'operation')} traced")
     lines = [explanation.model, *wrap(" · ".join(filter(None, facts)), 0)]
     lines += wrap(result(explanation))
     if explanation.others:
@@ -139,7 +142,7 @@ def _clustering(explanation: Explanation) -> Iterator[str]:
     outside = sorted({place.op for place in clustering.places})
     yield from finding(
         f"{count_noun(clustering.clusters, 'cluster')}, about {percent(clustering.share)} of "
-        f"{clustering.operations:,} operations"
+        f"{count_noun(clustering.operations, 'operation')}"
     )
     if outside:
         yield from finding(f"outside: {', '.join(outside)}")
@@ -273,7 +276,7 @@ def _program(explanation: Explanation) -> Iterator[str]:
     assert explanation.program
     program, on_cpu = explanation.program, "CPU" in explanation.device
     unit = "thunks" if on_cpu else "kernels"
-    yield from finding(f"{program.operations:,} operations ({unit}) after it:")
+    yield from finding(f"{count_noun(program.operations, 'operation')} ({unit}) after it:")
     calls = ", ".join(f"{name} {count:,}" for name, count in program.library.items())
     parts = {
         "fusions": program.fusions,
@@ -291,10 +294,11 @@ def _program(explanation: Explanation) -> Iterator[str]:
             "not available: the program does not say"
         )
     yield from finding(
-        f"one call must read {decimals(program.read_bytes / 1e6)} MB and write "
-        f"{decimals(program.written_bytes / 1e6)} MB, operation by operation"
+        f"one call must read {scale(program.read_bytes)}B and write "
+        f"{scale(program.written_bytes)}B, operation by operation"
     )
-    if program.largest:
+    largest = [each for each in program.largest if each.read_bytes + each.written_bytes >= SMALL]
+    if largest:
         yield from finding("the fusions that read and write most:")
         rows = [
             (
@@ -302,7 +306,7 @@ def _program(explanation: Explanation) -> Iterator[str]:
                 f"{fusion.operations:,}",
                 list_names(map(bare, fusion.layers)) or str(fusion.kind),
             )
-            for fusion in program.largest
+            for fusion in largest
         ]
         yield from table(("read MB", "write MB", "holds", "from"), rows)
 

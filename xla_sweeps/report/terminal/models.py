@@ -14,17 +14,16 @@ from xla_sweeps.errors import EXTRAS
 from xla_sweeps.report.figures import digits, millions, size
 from xla_sweeps.report.terminal import console
 from xla_sweeps.schema.trial import size_text
+from xla_sweeps.system.text import count_noun
 
 
 def show_models(entries: Sequence[CatalogEntry]) -> None:
     """Show the catalog, one line per model; a narrow terminal gets fewer columns."""
     hidden = ((), ("variant",), ("variant", "family"), ("variant", "family", "sources"))
     console.print_table(*(_models_table(entries, names) for names in hidden))
-    console.paragraph(
-        f"{len(entries)} models; params and multiply-accumulates (MACs) as published, at px; the "
-        "first source is the default",
-        "dim",
-    )
+    count = count_noun(len(entries), "model")
+    text = "params and multiply-accumulates (MACs) as published, at px; the first source is usual"
+    console.paragraph(f"{count}; {text}", "dim")
 
 
 def model_facts(entry: CatalogEntry) -> dict[str, Any]:

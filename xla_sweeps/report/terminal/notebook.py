@@ -36,7 +36,7 @@ def trial_html(summary: TrialSummary, sentence: str, verdict: str) -> str:
     ]
     return _html(
         Text(sentence[:1000], style=f"bold {COLOURS[verdict]}"),
-        modes_table(replace(summary, modes=summary.modes[:20]), wide=True),
+        modes_table(replace(summary, modes=summary.modes[:20])),
         *reasons[:5],
         Text(" ".join(summary.flags)[:500], style="dim"),
     )

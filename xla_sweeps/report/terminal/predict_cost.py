@@ -22,7 +22,7 @@ def cost_text(
     unit: str,
     samples: int | None = None,
 ) -> str:
-    """The table, and the answer in sentences."""
+    """The answer with the line to write, the table, and when to take which way."""
     costs = costs_of(sizes)
     table = [("batches", "mode", "ms a call", "more than a tf.function")]
     for cost in costs:
@@ -34,7 +34,8 @@ def cost_text(
         *answers(sizes, costs, labels),
     ]
     words = itertools.chain.from_iterable(map(wrap, said))
-    lines = [title, "", *align(table, names=1), "", *words]
+    answered = itertools.chain.from_iterable(map(wrap, answer(sizes, costs, labels)))
+    lines = [title, "", *answered, "", *align(table, names=1), "", *words]
     if samples is not None:
         totals = totals_of(sizes, labels, samples)
         whole = count_noun(samples, unit)
@@ -45,6 +46,33 @@ def cost_text(
             rows.append((total.label, calls, _ms(total.seconds)))
         lines += ["", *align(rows, names=0), "", *wrap(_fastest(totals, whole))]
     return "\n".join(lines) + "\n"
+
+
+def answer(sizes: Sequence[Size], costs: Sequence[Cost], labels: Sequence[str]) -> Iterator[str]:
+    """The way that clearly costs less than `predict` at most sizes, and what to write."""
+    name = next((label for label in labels if mode_of(label).entry is Entry.PREDICT), "")
+    ways = [label for label in labels if not mode_of(label).entry.is_method]
+    if not name or not ways:
+        return
+    seconds = {(cost.label, cost.batch_size): cost.seconds for cost in costs if cost.batches == 1}
+    ratios = {label: pairs_of(sizes, name, label) for label in ways}
+    less = {way: [size for size in ratios[way] if ratios[way][size].high < 0] for way in ways}
+    gain = {way: -sum(ratio.estimate for ratio in ratios[way].values()) for way in ways}
+    best = max(ways, key=lambda way: (len(less[way]), gain[way]))
+    called, switch = mode_of(name).called, mode_of(best).switch
+    if less[best]:
+        pairs = [
+            f"{_ms(seconds[best, size])} ms a call instead of {_ms(seconds[name, size])} at batch "
+            f"{size:,}"
+            for size in dict.fromkeys((less[best][0], less[best][-1]))
+        ]
+        yield f"Call {switch} instead of {called}: {', '.join(pairs)}."
+        call = switch.replace("tf.function(", "tf.function(model, ")
+        yield f"write   {call}, instead of model.predict(x)"
+    elif all(ratio.low > 0 for own in ratios.values() for ratio in own.values()):
+        yield f"Keep {called}: every other way costs more at every measured batch size."
+    else:
+        yield f"{TOO_LITTLE.capitalize()} what to call instead of {called}: {SETTLE}."
 
 
 def answers(sizes: Sequence[Size], costs: Sequence[Cost], labels: Sequence[str]) -> Iterator[str]:

@@ -63,19 +63,19 @@ def show_plan(
             f"{name}: {count_noun(len(trials), 'trial')}{duplicates}; {len(trials) - count:,} "
             f"done, {count:,} to measure ({missing})"
         )
-    console.say(text, console=screen)
+    console.paragraph(text, console=screen)
     if not count:
         return
     if left_s is not None:
-        low, high = map(duration, left_s)
+        ends = " to ".join(dict.fromkeys(map(duration, left_s)))
         models = f"{estimated:,} of {count:,}"
-        text = f"about {low} to {high}, estimated from records of the models of {models}"
+        text = f"about {ends}, estimated from records of the models of {models}"
     else:
         text = (
             f"timing takes at most {duration(timed_s)} in all, by the limits of the effort; "
             "building and compiling come on top (no records of these models yet)"
         )
-    console.say(text, console=screen)
+    console.paragraph(text, console=screen)
     twice_words = f"{count_noun(twice, 'trial')} (effort.duplicates=0 for none)"
     remarks = {
         f"A/A trials among them, which test the verdicts: {twins:,}": twins,
@@ -84,7 +84,7 @@ def show_plan(
         f"{WAIT_LIMIT_S:g} s": True,
     }
     for remark in filter(remarks.get, remarks):
-        console.say(remark, "dim", console=screen)
+        console.paragraph(remark, "dim", console=screen)
 
 
 def show_sweep(
@@ -103,19 +103,19 @@ def show_sweep(
 
     `stopped` is why it stopped itself, "" after a signal; `kept` keeps contaminated trials.
     """
-    console.say(f"{displayable(name)}: {count_noun(planned, 'trial')}: {words_of(counts)}", "bold")
+    console.paragraph(f"{name}: {count_noun(planned, 'trial')}: {words_of(counts)}", "bold")
     show_headlines(rows, results_dir)
     for group in console.scenario_groups(by_scenario(rows, key=lambda row: row.trial.scenario)):
         _show_sums(group, planned)
     _show_failures(rows, gave_up)
     if stopped:
-        console.say(f"stopped: {displayable(stopped)}", "red")
+        console.paragraph(f"stopped: {stopped}", "red")
     console.say(f"records {results_dir}/records   logs {results_dir}/logs")
     console.say(f"results xla-sweeps results {shlex.quote(str(results_dir))}")
     left_busy = 0 if kept else counts.get(str(Status.CONTAMINATED), 0)
     if left_busy:
         again_words = "measured again on resume; --accept-contaminated keeps them"
-        console.say(f"{left_busy} contaminated: {again_words}", "yellow")
+        console.paragraph(f"{left_busy} contaminated: {again_words}", "yellow")
     if left_busy or stopped is not None or gave_up or counts.get("missing"):
         console.say(f"resume with: {displayable(again)}", "bold")
 
@@ -141,18 +141,21 @@ def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
             pairs.setdefault(pair, []).append(row)
     for pair, group in pairs.items():
         speedups = [row.speedup.value or math.nan for row in group]
-        if not any(row.speedup.verdict.is_clear for row in group):
-            trials = count_noun(len(group), "trial")
-            console.say(f"{pair}: not known yet, none of {trials} is clear: {SETTLE_ALL}")
+        clear = sum(row.speedup.verdict.is_clear for row in group)
+        if 2 * clear <= len(group):
+            some = f"{clear or 'none'} of {count_noun(len(group), 'trial')}"
+            is_clear = f"{'are' if clear > 1 else 'is'} clear"
+            console.paragraph(f"{pair}: not known yet, {some} {is_clear}: {SETTLE_ALL}")
             continue
         mean, models = geometric_mean(speedups, [row.trial.model for row in group])
         over = f"{len(group)} of {count_noun(planned, 'planned trial')}"
         words = f"over {over}, {count_noun(models, 'model')}"
         between = spread_words(*spread(speedups, models))
-        mean_words = f"geometric mean speedup {times(mean)} {words}"
-        console.say(f"{pair}: {'; '.join(filter(None, (mean_words, between)))}")
+        mark = "~ " * any(row.status is Status.CONTAMINATED for row in group)
+        mean_words = f"{mark}geometric mean speedup {times(mean)} {words}"
+        console.paragraph(f"{pair}: {'; '.join(filter(None, (mean_words, between)))}")
     if (aa_test := trust(rows)) is not None:
-        console.say(trust_words(aa_test), "bold red" if aa_test.untrusted else "dim")
+        console.paragraph(trust_words(aa_test), "bold red" if aa_test.untrusted else "dim")
 
 
 def show_verdicts(rows: Sequence[ComparisonRow]) -> None:
@@ -174,7 +177,7 @@ def show_verdicts(rows: Sequence[ComparisonRow]) -> None:
     if words:
         console.results_console().print(Text.assemble(*words))
     if busy := busy_words(row.status for row in apart):
-        console.say(busy, "yellow")
+        console.paragraph(busy, "yellow")
 
 
 def _show_failures(rows: Sequence[ComparisonRow], gave_up: Mapping[str, str]) -> None:
@@ -188,7 +191,5 @@ def _show_failures(rows: Sequence[ComparisonRow], gave_up: Mapping[str, str]) ->
         classes.setdefault("gave up", []).append(why)
     most_first = sorted(classes.items(), key=lambda pair: -len(pair[1]))
     for status, examples in most_first[:FAILURES_SHOWN]:
-        example = displayable(examples[0])[:200]
-        console.say(
-            f"{SYMBOLS['failed']} {len(examples)} {status}: {example}", console.COLOURS["failed"]
-        )
+        example = f"{SYMBOLS['failed']} {len(examples)} {status}: {examples[0][:200]}"
+        console.paragraph(example, console.COLOURS["failed"])

@@ -10,10 +10,9 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from xla_sweeps.analysis.cost import per_million
 from xla_sweeps.analysis.summary import decomposition
 from xla_sweeps.analysis.trust import trust
-from xla_sweeps.report import advice, sentences, study
+from xla_sweeps.report import advice, row_cells, sentences, study
 from xla_sweeps.report.figures import (
     NONE,
     decimals,
@@ -28,7 +27,6 @@ from xla_sweeps.report.figures import (
     with_bounds,
 )
 from xla_sweeps.report.flag_texts import FLAG_TEXTS
-from xla_sweeps.report.labels import distinctions, short_devices
 from xla_sweeps.report.next_steps import fastest_way, next_steps
 from xla_sweeps.report.terminal import console
 from xla_sweeps.schema.columns import IMPORTED, ModeColumns
@@ -37,21 +35,10 @@ from xla_sweeps.schema.modes import Execution, Mode, Scenario, by_role, by_scena
 from xla_sweeps.schema.row import ComparisonRow, ModeSummary, TrialSummary, precision_words
 from xla_sweeps.system.text import displayable
 
-WIDE = 104
 MOST_REASONS = 8
 
 _STEP_OF = {Mode.FIT_XLA.role: Mode.XLA.role, Mode.FIT_GRAPH.role: Mode.GRAPH.role}
 """The mode that runs the step alone, by mode of `fit`; the first measured one is described."""
-
-_HEADINGS = (
-    ("model",),
-    ("px", "batch"),
-    ("candidate", "baseline"),
-    ("img/s",),
-    ("speedup", "95 %"),
-    ("verdict", "replicates"),
-)
-"""Of a comparison row; those of a group are stacked where they do not fit."""
 
 
 def show_trial(
@@ -64,7 +51,7 @@ def show_trial(
     if never := _never_started(summary):
         console.paragraph(f"✕ not measured: {never}", console.COLOURS["failed"])
     else:
-        screen.print(modes_table(summary, wide=screen.width >= WIDE))
+        console.print_table(*(modes_table(summary, detail=detail) for detail in (3, 2, 1, 0)))
         _show_answers(summary, displayable(others))
     console.say("")
     for name, place in places.items():
@@ -76,6 +63,7 @@ def _show_answers(summary: TrialSummary, others: str) -> None:
     for text in filter(None, (note(summary) for note in notes)):
         console.paragraph(text, indent=8)
     console.say("")
+    ways: list[str] = []
     for row in summary.comparisons:
         if row.headline:
             mark, weight = ("~", "") if row.status is Status.CONTAMINATED else ("", "bold ")
@@ -83,8 +71,9 @@ def _show_answers(summary: TrialSummary, others: str) -> None:
             console.paragraph(f"{mark}{advice.symbol(row)} {advice.answer(row)}", style)
             if row.failure.hint and not row.failure.mode:
                 console.paragraph(f"  next: {row.failure.hint}", indent=8)
-            if way := fastest_way(row, summary.modes):
+            if (way := fastest_way(row, summary.modes)) and way not in ways:
                 console.paragraph(way)
+            ways.append(way)
             for name, step in next_steps(row):
                 console.paragraph(f"{name:<7} {displayable(step)}", indent=8)
     failures: dict[str, list[str]] = {}
@@ -118,36 +107,18 @@ def show_rows(rows: Sequence[ComparisonRow], *, price_per_hour: float | None = N
 
     No word and no number is cut. With a price per hour, a million samples are priced.
     """
-    headings = list(_HEADINGS)
-    if price_per_hour is not None:
-        headings[3] = ("img/s", "per million")
     shared = len({row.trial.device for row in rows}) == 1
     for group in console.scenario_groups(by_scenario(rows, key=lambda row: row.trial.scenario)):
+        lines = row_cells.cells_of(group, with_device=not shared, price_per_hour=price_per_hour)
         cells = [
-            (
-                (name,),
-                (str(row.trial.resolution_px or NONE), str(row.trial.batch_size)),
-                (row.candidate.mode, row.baseline.mode or "—"),
-                _rate(row, price_per_hour),
-                (times(row.speedup.value), interval(row.speedup.low, row.speedup.high)),
-                (
-                    _verdict(row),
-                    f"{row.speedup.replicates}{'~' if row.status is Status.CONTAMINATED else ''}",
-                ),
-            )
-            for name, row in zip(_row_names(group, with_device=not shared), group, strict=True)
+            (*groups, (_colour_verdict(verdict, row), replicates))
+            for row, (*groups, (verdict, replicates)) in zip(group, lines, strict=True)
         ]
-        right = ("px", "batch", "img/s", "per million", "speedup")
-        console.print_grouped(headings, cells, right=right)
+        headings = row_cells.headings_of(price_per_hour)
+        console.print_grouped(headings, cells, right=row_cells.RIGHT, folded=("candidate",))
     if shared:
         console.paragraph(f"on {rows[0].trial.device}", "dim")
     show_footnotes(rows)
-
-
-def _rate(row: ComparisonRow, price_per_hour: float | None) -> tuple[str, ...]:
-    rate = row.candidate.throughput_samples_per_s
-    priced = [] if price_per_hour is None else [number(per_million(rate, price_per_hour))]
-    return number(rate), *priced
 
 
 def show_tables(tables: Sequence[study.Table]) -> None:
@@ -156,13 +127,18 @@ def show_tables(tables: Sequence[study.Table]) -> None:
     for table in tables:
         lines, note = study.limit_lines(table)
         suffix = f", scenario={table.scenario}" if several else ""
-        console.say(displayable(f"{table.title}{suffix}"), "bold")
+        console.paragraph(f"{table.title}{suffix}", "bold")
         console.paragraph(table.finding)
         pairs = range(0, len(table.columns), 2)
         cells = [tuple(line[place : place + 2] for place in pairs) for line in lines]
         headings = [table.columns[place : place + 2] for place in pairs]
         if cells:
-            console.print_grouped(headings, cells, right=("images/s", "by", "tau"))
+            console.print_grouped(
+                headings,
+                cells,
+                right=("images/s", "by", "tau"),
+                folded=("as fast", "first", "third", "larger", "faster than", "fastest", "devices"),
+            )
         console.paragraph(note, "dim")
 
 
@@ -179,22 +155,6 @@ def show_reasons(rows: Sequence[ComparisonRow]) -> None:
         console.paragraph(
             f"{advice.SYMBOLS[verdict]} {first}{more}: {reason}", console.COLOURS[verdict]
         )
-
-
-def _row_names(rows: Sequence[ComparisonRow], *, with_device: bool) -> list[str]:
-    """Each row's model, followed by facts that distinguish it from similar rows."""
-    short = short_devices(row.trial.device for row in rows)
-    shown = (
-        *("model", "resolution_px", "batch_size", "device", "candidate", "baseline", "origin"),
-        *("precision", "tf32"),
-    )
-    names = []
-    for row, distinction in zip(rows, distinctions(rows, shown), strict=True):
-        words = precision_words(row.trial.precision, row.trial.tf32)
-        device = short[row.trial.device] if with_device else ""
-        facts = " · ".join(filter(None, (*words, distinction, device)))
-        names.append(displayable(f"{row.trial.model} ({facts})" if facts else row.trial.model))
-    return names
 
 
 def show_footnotes(rows: Sequence[ComparisonRow]) -> None:
@@ -259,21 +219,27 @@ def _never_started(summary: TrialSummary) -> str:
     return _reason(failures.pop()).removeprefix("not reached: ")
 
 
-def modes_table(summary: TrialSummary, *, wide: bool) -> Table:
-    """A line for each mode: its figures and, where there is room, its rounds and its status."""
-    columns = _mode_columns(summary, wide=wide)
+def modes_table(summary: TrialSummary, *, detail: int = 3) -> Table:
+    """A line for each mode: its figures and, in full `detail`, its rounds and its status.
+
+    With 1 there are fewer figures, and with 0 names are folded too.
+    """
+    columns, wide = _mode_columns(summary), detail == 3
+    for name in () if detail > 1 else ("p90 ms", "memory"):
+        del columns[name]
     headings = ("mode", *columns, *(("rounds", "status") if wide else ()))
     table = console.empty_table(*headings, right=(*columns, "rounds"), gap=2 if wide else 1)
     for mode in summary.modes:
-        cells = [mode.label, *(cell(mode) for cell in columns.values())]
+        name = mode.label if detail else console.fold(mode.label, console.WRAPPED_WIDTH)
+        cells = [name, *(cell(mode) for cell in columns.values())]
         if wide:
             cells += [str(mode.rounds), str(mode.status)]
         table.add_row(*cells, style="" if mode.status is Status.OK else "magenta")
     return table
 
 
-def _mode_columns(summary: TrialSummary, *, wide: bool) -> dict[str, Callable[[ModeSummary], str]]:
-    """The figures of a mode by heading; fewer where the long names of Keras's modes need room."""
+def _mode_columns(summary: TrialSummary) -> dict[str, Callable[[ModeSummary], str]]:
+    """The figures of a mode by heading; with Keras's modes, whether XLA compiles them."""
     unit = advice.throughput_unit(summary.model.task, summary.model.resolution_px)
     columns: dict[str, Callable[[ModeSummary], str]] = {
         unit: lambda mode: number(mode.columns.throughput_samples_per_s),
@@ -288,10 +254,8 @@ def _mode_columns(summary: TrialSummary, *, wide: bool) -> dict[str, Callable[[M
     }
     if not any(mode_of(mode.label).entry.is_method for mode in summary.modes):
         return columns
-    left_out = () if wide else ("p90 ms", "memory")
-    kept = {name: cell for name, cell in columns.items() if name not in left_out}
     compiled = {"true": "yes", "false": "no"}
-    return {"XLA": lambda mode: compiled.get(mode.columns.jit_compile, NONE), **kept}
+    return {"XLA": lambda mode: compiled.get(mode.columns.jit_compile, NONE), **columns}
 
 
 def _is_eager(summary: ModeSummary) -> bool:
@@ -375,12 +339,9 @@ def _energy_note(summary: TrialSummary) -> str:
     return f"energy  {'   '.join(modes)} J a sample, each alone; {facts.energy}, idle {idle} W"
 
 
-def _verdict(row: ComparisonRow) -> Text:
-    if row.provenance.origin == IMPORTED:
-        return Text("○ imported", style="dim")
-    verdict = row.speedup.verdict
-    word = row.status if verdict.is_missing else verdict
-    return Text(f"{advice.symbol(row)} {word}", style=console.COLOURS[verdict])
+def _colour_verdict(verdict: str, row: ComparisonRow) -> Text:
+    is_imported = row.provenance.origin == IMPORTED
+    return Text(verdict, style="dim" if is_imported else console.COLOURS[row.speedup.verdict])
 
 
 def _shown_flags(summary: TrialSummary) -> dict[str, str]:

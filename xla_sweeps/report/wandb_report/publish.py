@@ -34,6 +34,7 @@ from xla_sweeps.store.claim import lock_file
 from xla_sweeps.store.rows import Rows
 from xla_sweeps.store.store import folder_below
 from xla_sweeps.system.files import read_regular, replace_whole
+from xla_sweeps.system.text import count_noun
 from xla_sweeps.version import __version__
 
 TABLE_ROWS = 10_000
@@ -167,7 +168,7 @@ def plan_document(
     )  # which stays while the results grow
     identity = hashlib.sha256(" ".join(first).encode()).hexdigest()[:12]
     marker = f"[xla-sweeps:{identity}]"
-    trials = f"{len(records):,} trials"
+    trials = count_noun(len(records), "trial")
     return {
         "entity": entity,
         "project": project,

@@ -70,7 +70,7 @@ EVERYTHING = (
     "The local page (`dashboard.html` among the summary run's artifacts, or `xla-sweeps "
     "dashboard`) has every row and interval, what XLA costs, and what failed and why. It also says "
     "how far to trust the figures, and has figures that others published.\n\n"
-    "The sentences of this report are computed from all {trials:,} trials. A W&B view shows at "
+    "The sentences of this report are computed from all {trials}. A W&B view shows at "
     "most 1,000 runs, the first in its own order.{unsent}\n\n"
     "Panels of runs show those that W&B shows, without intervals: cite the page or the table. "
     "Their bars are of `speedup_log2`: 0 is no change, 1 is twice as fast, -1 half as fast, and "
@@ -172,7 +172,7 @@ def sections(
     shown, headline = facts["table_rows"], facts["headline_rows"]
     texts = {"changed": _changes_text(difference)} if difference else {}
     texts["everything"] = EVERYTHING.format(
-        trials=facts["trials"],
+        trials=count_noun(facts["trials"], "trial"),
         unsent=UNSENT.format(facts["unsent"]) if facts["unsent"] else "",
         rows=ROWS.format(shown, headline) if shown < headline else "",
     )

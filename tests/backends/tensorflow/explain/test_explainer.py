@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -20,7 +21,7 @@ from xla_sweeps.backends.keras.hlo import Module
 from xla_sweeps.backends.tensorflow.explain import refusals, traps
 from xla_sweeps.backends.tensorflow.explain.graph import named_in, traced_ops
 from xla_sweeps.backends.tensorflow.modes import ModeExecutable
-from xla_sweeps.schema.explanation import Explanation, Kind, State, Trap, TrapName
+from xla_sweeps.schema.explanation import Clustering, Explanation, Kind, State, Trap, TrapName
 from xla_sweeps.schema.modes import Mode
 
 pytestmark = pytest.mark.tf
@@ -258,3 +259,10 @@ def test_the_share_of_clustered_operations_is_counted() -> None:
     assert [place.layer for place in clustering.places] == ["pool (Custom)"]
     assert clustering.outside == 1
     assert clustering.share == 1 - 1 / clustering.operations
+
+
+@pytest.mark.parametrize(("operations", "state"), [(3, State.NONE), (4, State.FOUND)])
+def test_what_is_smaller_than_a_cluster_is_no_trap(operations: int, state: State) -> None:
+    clustering = Clustering(operations=operations, outside=operations, clusters=0)
+    known: Any = SimpleNamespace(explanation=SimpleNamespace(clustering=clustering))
+    assert traps.find_little_clustered(known).state is state

@@ -34,6 +34,9 @@ LOOKS: Looks = {**traps.LOOKS}
 FEW = 0.5
 """Below this share of clustered operations auto-clustering finds little."""
 
+LEAST = 4
+"""Operations of the smallest cluster that TensorFlow makes."""
+
 CHECKS = ("Assert", "CheckNumerics", "CheckNumericsV2")
 
 INDICES = {
@@ -137,7 +140,7 @@ def find_little_clustered(model: Any) -> Finding:
     clustering = model.explanation.clustering
     if clustering is None:
         return unknown(model.explanation.missing["clustering"])
-    if clustering.share >= FEW:
+    if clustering.share >= FEW or clustering.operations < LEAST:
         return none()
     return trap_found(
         "auto-clustering leaves most operations as they are",

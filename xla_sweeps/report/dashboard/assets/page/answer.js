@@ -56,7 +56,7 @@ function answerTo(view) {
   const modelPrefix = models.length === 1 ? `${models[0]}: ` : "";
   const apart = deviceWords(view);
   const word = apart ? say("by device") : overallWord(o);
-  const typical = hasClear(o) && typically(o, candidate, baseline);
+  const typical = hasMean(o) && typically(o, candidate, baseline);
   return {
     yes: every ? `${word.slice(0, -1)}, but every figure is contaminated.` : word,
     text: `${modelPrefix}${apart || typical || countsOf(o, candidate, baseline)}.${costs(view)}`,
@@ -69,7 +69,7 @@ function deviceWords(view) {
   const groups = new Map();
   for (const sums of deviceSums(view)) {
     const device = shortDevice(view, sums.name);
-    const named = hasClear(sums) ? say("device", { device, speedup: times(sums.geomean) }) : device;
+    const named = hasMean(sums) ? say("device", { device, speedup: times(sums.geomean) }) : device;
     getOrMake(groups, overallWord(sums), () => []).push(named);
   }
   const most = PACKAGE.devices_named;
@@ -92,8 +92,8 @@ function countsIn({ counted, rows }) {
   };
 }
 
-/** Whether any interval gives a verdict: without one, no mean is a result. */
-const hasClear = ({ faster, slower, equivalent }) => faster + slower + equivalent > 0;
+/** Whether the intervals of most pairs give a verdict: else no mean is a result. */
+const hasMean = ({ faster, slower, equivalent, ambiguous }) => faster + slower + equivalent > ambiguous;
 
 /** "XLA is typically 1.17× as fast as graph (geometric mean over 9 models), 8 of 10 between 0.83× and 1.70×". */
 function typically({ geomean, models, spread_low: low, spread_high: high }, candidate, baseline) {
@@ -203,7 +203,7 @@ function answerToOne(view, place, candidate, baseline) {
   }
   const contaminated = row.status === "contaminated";
   return {
-    yes: `${YES[verdict] ?? ""}${contaminated ? ", but contaminated" : ""}.`,
+    yes: `${YES[verdict] ?? ""}${contaminated && verdict !== "ambiguous" ? `, ${say("busy machine")}` : ""}.`,
     text: `${where}: ${verdictSentence(view, row, candidate, baseline)}`,
     more: phrase(caveats(row)),
   };
@@ -273,7 +273,7 @@ function openOf({ excluded_above: bound, replicates_to_settle: more, replicate_s
   const replicates =
     more > PACKAGE.most_to_settle
       ? say("many", { count: PACKAGE.most_to_settle })
-      : say("more", { replicates: plural(more, "more replicate"), count: more, time: seconds(more * each) });
+      : say(more === 1 ? "one more" : "more", { replicates: plural(more, "more replicate"), count: more, time: seconds(more * each) });
   const above = bound >= 1 ? times(1 + bound) : `${percent(100 * bound)} %`;
   const excluded = say("excluded", { bound: above });
   return say("open", { excluded, replicates, floor: `${percent(100 * floor)} %` });

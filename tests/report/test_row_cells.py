@@ -1,0 +1,54 @@
+"""Rows as a table of a paper or a README: all of them, escaped, without symbols."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from report_rows import failed, pair
+
+from xla_sweeps.report.row_cells import headings_of, rows_text
+from xla_sweeps.schema.measurement import Status
+
+ROWS = [
+    pair(1, 2.0, model="a_b&c", device="Some_GPU 100 %"),
+    pair(2, 0.5, device="Some_GPU 100 %", status=Status.CONTAMINATED),
+    failed(3, device="Some_GPU 100 %"),
+]
+
+
+def test_markdown_has_a_line_for_each_row_and_a_note_for_each_mark() -> None:
+    head, rule, *lines = rows_text("markdown", ROWS).splitlines()
+    assert head == f"| {' | '.join(word for group in headings_of() for word in group)} |"
+    assert rule.count("---") == head.count(" | ") + 1
+    assert "| 2.00× | 1.98–2.02 | faster | 1 |" in lines[0]
+    assert "a_b&amp;c" in lines[0]
+    assert "| slower | 1\\~ |" in lines[1]
+    assert "| — | — | unsupported_op | 1 |" in lines[2]
+    assert lines[3:] == ["", "on Some_GPU 100 %", "", lines[-1]]
+    assert lines[-1].startswith("\\~ contaminated by other load")
+
+
+def test_latex_has_the_same_cells_and_no_character_that_stops_it() -> None:
+    text = rows_text("latex", ROWS)
+    lines = [line for line in text.splitlines() if line.endswith(r" \\")]
+    assert len(lines) == 1 + len(ROWS)
+    assert {len(re.findall(r"(?<!\\)&", line)) for line in lines} == {
+        len(lines[0].split(" & ")) - 1
+    }
+    assert r"a\_b\&c & 224 & 4 & xla & graph & 200.0 & 2.00$\times$ & 1.98--2.02 & faster" in text
+    assert r" & slower & 1\textasciitilde{} \\" in text
+    body = "".join(line for line in text.splitlines() if not line.startswith("%"))
+    assert body.isascii()
+    assert not re.search(r"(?<!\\)[#%_]", body)
+
+
+@pytest.mark.parametrize("form", ["markdown", "latex"])
+def test_several_scenarios_devices_and_a_price_have_their_place(form: str) -> None:
+    rows = [pair(1, device="A100"), pair(2, device="H100", scenario="predict")]
+    text = rows_text(form, rows, 3.6)
+    assert "scenario" in text
+    assert "per million" in text
+    assert "(A100)" in text
+    assert "on A100" not in text
+    assert "scenario" not in rows_text(form, rows[:1])
