@@ -18,7 +18,7 @@ from paths import ROOT
 from xla_sweeps.cli import COMMANDS
 from xla_sweeps.config import catalog
 from xla_sweeps.config.combinations import choices
-from xla_sweeps.config.compose import compose_config
+from xla_sweeps.config.compose import compose_config, own_entries
 from xla_sweeps.config.settings import settings_of
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.overrides import keys_of
@@ -33,7 +33,8 @@ def test_the_example_of_a_catalog_entry_is_one(document: str, tmp_path: Path) ->
     path = tmp_path / "model" / f"{name}.yaml"
     path.parent.mkdir()
     path.write_text(text)
-    assert catalog.load_catalog(tmp_path)[name].name == name
+    entries, problems = own_entries(tmp_path)
+    assert (entries[name].name, problems) == (name, [])
     composed = compose_config([f"model={name}", "device=cpu"], config_dir=tmp_path)
     spec = settings_of(composed).trial.model
     assert (spec.name, spec.source, spec.resolution_px) == (name, "applications", 224)

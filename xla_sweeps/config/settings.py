@@ -107,7 +107,8 @@ def settings_of(
             raise ConfigError(f"{error}{own if key in explicit else ''}")
     for option in options.OPTIONS:
         if option.name not in document:
-            raise ConfigError(f"~{option.name}: it cannot be removed; set it: {option.usage}")
+            begin = "begin the defaults list of --config-name with config"
+            raise ConfigError(f"{option.name} is missing; {begin}")
     check_accelerator_name(document["accelerator"])
     elsewhere = device is not None
     device = device or devices.resolve_device(values.text(document, "device"))
