@@ -43,7 +43,7 @@ from xla_sweeps.config.foreign import (
 from xla_sweeps.config.own_folder import CONFIG, Loader, Place, own_folder, whole
 from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
-from xla_sweeps.schema.options import BY_NAME, GROUPS, unknown_option
+from xla_sweeps.schema.options import BY_NAME, GROUPS, missing_option, unknown_option
 from xla_sweeps.schema.overrides import flatten, key_of, keys_of, option_of, overrides
 
 ALLOWED_RESOLVERS = {"now", "hydra", "oc.select", "oc.dict.keys", "oc.dict.values"}
@@ -168,6 +168,8 @@ def _translate(error: Exception, config_dir: Place) -> XlaSweepsError:
         return unknown_choice(group, choice, config_dir)
     if isinstance(cause, ConfigKeyError | ConfigAttributeError) and cause.full_key:
         group, _, inner = cause.full_key.partition(".")
+        if group in BY_NAME and not inner:
+            return missing_option(group)
         keys = BY_NAME[group].keys if inner and group in BY_NAME else {}
         names = [f"{group}.{key}" for key in keys]
         return unknown_option(cause.full_key, names)

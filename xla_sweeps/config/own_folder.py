@@ -136,7 +136,7 @@ class Loader(ConfigLoaderImpl):
         if not known and self.repository.config_exists(f"{name}/{value}"):
             return (bare,)
         if BY_NAME[name].keys:
-            return (f"{name}.name={bare.partition('=')[2]}",)
+            return (f"++{name}.name={bare.partition('=')[2]}",)
         typed[name] = value
         return (f"{name}={override_value(word)}",) if known else ()
 

@@ -107,8 +107,7 @@ def settings_of(
             raise ConfigError(f"{error}{own if key in explicit else ''}")
     for option in options.OPTIONS:
         if option.name not in document:
-            begin = "begin the defaults list of --config-name with config"
-            raise ConfigError(f"{option.name} is missing; {begin}")
+            raise options.missing_option(option.name)
     check_accelerator_name(document["accelerator"])
     elsewhere = device is not None
     device = device or devices.resolve_device(values.text(document, "device"))

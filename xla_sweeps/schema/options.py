@@ -465,6 +465,11 @@ def unknown_option(key: str, below: Sequence[str] = ()) -> ConfigError:
     return unknown_name("option", key, names, listed=len(below), lister=lister)
 
 
+def missing_option(name: str) -> ConfigError:
+    """Error for a configuration without an option, which a first file of the user's own may be."""
+    return ConfigError(f"{name} is missing; begin the defaults list of --config-name with config")
+
+
 def name_of(value: Any) -> str:
     """The name of a choice, given as the name or as the mapping that it stands for; "" for none."""
     name = value.get("name") if isinstance(value, Mapping) else value
