@@ -18,7 +18,8 @@ from paths import ROOT
 from xla_sweeps.cli import COMMANDS
 from xla_sweeps.config import catalog
 from xla_sweeps.config.combinations import choices
-from xla_sweeps.config.compose import compose_config, own_entries
+from xla_sweeps.config.compose import compose_config, own_entries, sweeper_params
+from xla_sweeps.config.own_folder import OwnFolder
 from xla_sweeps.config.settings import settings_of
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.overrides import keys_of
@@ -108,6 +109,8 @@ def make_own(folder: Path) -> None:
     for name in ("my_model", "my_models", "models", "mine"):
         names = ("build", "detector", "classifier", "gated")
         (folder / f"{name}.py").write_text("".join(f"def {one}(): ...\n" for one in names))
+    (folder / "nets").mkdir()
+    (folder / "nets" / "mine.py").write_text("def build(): ...\n")
     (folder / "exported").mkdir()
     (folder / "exported" / "saved_model.pb").touch()
 
@@ -133,6 +136,17 @@ def test_every_command_of_a_document_can_be_typed(
                 assert list(load_sweep(shipped).parameters)
             if first not in ("explain", "predict-cost"):
                 continue
+        elif first == "--trust-config":
+            (text,) = (one for one in definitions if one.startswith("# @package _global_"))
+            place = tmp_path / "conf" / "experiment"
+            place.mkdir(parents=True, exist_ok=True)
+            (place / "mine.yaml").write_text(text)
+            folder = OwnFolder(Path(words.pop(0)), trusted=True)
+            options = [word for word in words if not word.startswith("-")]
+            params = sweeper_params(options, folder) if "-m" in words else []
+            for each in itertools.product(*choices([*params, *options], folder)):
+                settings_of(compose_config(each, config_dir=folder), explicit=keys_of(each))
+            continue
         else:
             options = [word for word in (first, *words) if word not in ("-m", "-sc")]
         if not any(word.startswith("model=") for word in options):
