@@ -18,6 +18,9 @@ LOCKED_CODE = 75
 """Exit code: another process measures the same trial; try again later (sysexits' EX_TEMPFAIL)."""
 
 
+_LISTED = 18
+"""The most names to list beside the nearest one."""
+
 _FRAGMENT = 5
 """Letters above which a name that holds what was given is what was meant."""
 
@@ -86,6 +89,12 @@ def how_to_install(extra: str) -> str:
     return f"pip install {EXTRAS[extra]}, or pip install '.[{extra}]' in a checkout"
 
 
+def did_you_mean(given: str, near: Iterable[str]) -> str:
+    """A hint at the first of the names that is another word than the given one; else ""."""
+    meant = next((name for name in near if name != given), "")
+    return f" Did you mean '{meant}'?" if meant else ""
+
+
 def unknown_name(
     kind: str, given: str, allowed: Iterable[str], *, listed: int = 12, lister: str = ""
 ) -> ConfigError:
@@ -103,14 +112,14 @@ def unknown_name(
         return ConfigError(f"{kind} '{given}' was removed: {instead}")
     folded = {name.lower(): name for name in names}
     cutoff = 0.5 if len(names) <= listed else 0.7  # among many, something is always a bit similar
-    near = difflib.get_close_matches(given.lower(), list(folded), n=3, cutoff=cutoff)
+    near = difflib.get_close_matches(given.lower(), list(folded), n=4, cutoff=cutoff)
     near.sort(key=lambda name: sorted(name) != sorted(given.lower()))  # swapped letters first
     if len(given) > _FRAGMENT and (whole := [name for name in folded if given.lower() in name]):
         near = [min(whole, key=len)]
     if kind == "option" and given.lower() in MEANT:
         near = [MEANT[given.lower()]]
-    hint = f" Did you mean '{folded[near[0]]}'?" if near else ""
-    if len(names) <= listed:
+    hint = did_you_mean(given, [folded.get(name, name) for name in near])
+    if len(names) <= (listed if not hint else min(listed, _LISTED)):
         return ConfigError(f"unknown {kind} '{given}'.{hint} Allowed: {', '.join(names)}.")
     all_of = f"`{lister}` lists all {len(names)}." if lister else f"There are {len(names)}."
     return ConfigError(f"unknown {kind} '{given}'.{hint} {all_of}")

@@ -347,6 +347,19 @@ def test_models_of_ones_own_are_swept_and_resumed(tmp_path: Path) -> None:
     assert "2 done, 0 to measure" in sweep(tmp_path, *place, "--dry-run").stderr
 
 
+def test_an_experiment_of_ones_own_says_where_all_trials_of_a_sweep_go(tmp_path: Path) -> None:
+    (tmp_path / "own" / "experiment").mkdir(parents=True)
+    (tmp_path / "own" / "experiment" / "mine.yaml").write_text(
+        "# @package _global_\nresults_dir: mine\nbatch_size: 2\n"
+    )
+    definition(tmp_path, model={"value": "mobilenet_v2"})
+    done = sweep(tmp_path, "--trust-config", "own", "+experiment=mine")
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "results").exists(), "not even an anchor's"
+    kept = Store(tmp_path / "mine").load().records.values()
+    assert 2 in {record.trial.batch_size for group in kept for record in group}
+
+
 SEARCH = """
 method: bayes
 run_cap: 2

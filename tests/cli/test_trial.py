@@ -179,6 +179,62 @@ def test_one_trial_is_composed_resolved_and_claimed_once(
     assert OmegaConf.load(kept).seed == 5
 
 
+def test_a_dry_run_shows_what_and_where_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = [*TRIAL, "device=cpu", "results_dir=a/b"]
+    assert run([*asked, "--dry-run"]) == 0
+    shown = capsys.readouterr().out
+    assert "mobilenet_v2 from applications, inputs 32×32×3\n  call, batch 4, float32: ea" in shown
+    assert re.search(r"trial [0-9a-f]{16} in a/b, tracker none\ntiming takes at most 92 s", shown)
+    assert run([*asked, "-m", "seed=1,2", "--dry-run"]) == 0
+    assert capsys.readouterr().out.count("python -m xla_sweeps") == 2
+    for wrong in ("jit=maybe", "tracker=wandb", "results_dir=/proc/nope"):
+        words = [word for word in asked if word.partition("=")[0] != wrong.partition("=")[0]]
+        codes = [run([*words, wrong, *more]) for more in ([], ["--dry-run"])]
+        refusals = capsys.readouterr().err.splitlines()
+        assert (codes, refusals[0]) == ([2, 2], refusals[1])
+    assert {path.name for path in tmp_path.iterdir()} <= {"leases"}
+
+
+@pytest.mark.parametrize("word", ["jit=maybe", "source=kerascv", "+foo=1", "+experiment=x"])
+def test_no_configuration_is_printed_that_a_run_refuses(
+    word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    codes = [run([word, *more]) for more in ([], ["--cfg", "job"], ["--cfg", "job", "--resolve"])]
+    out, err = capsys.readouterr()
+    assert (codes, out, len({*err.splitlines()})) == ([2, 2, 2], "", 1)
+
+
+def test_the_parameters_of_an_experiment_are_swept_and_trust_reaches_the_jobs_of_agents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "conf" / "experiment").mkdir(parents=True)
+    (tmp_path / "conf" / "experiment" / "mine.yaml").write_text(
+        "# @package _global_\ndefaults: [override /tracker: none]\nresults_dir: mine\n"
+        "hydra: {sweeper: {params: {jit: 'true,null', seed: '1,2'}}}\n"
+    )
+    ran: list[Settings] = []
+
+    def run_trial(settings: Settings, **options: object) -> TrialResult:
+        ran.append(settings)
+        return ENDED
+
+    monkeypatch.setattr(runner, "run_trial", run_trial)
+    words = ["+experiment=mine", "device=cpu"]
+    assert run(["-m", "--trust-config", "conf", *words, "seed=3"]) == 0
+    assert [(each.trial.seed, each.trial.modes[-1]) for each in ran] == [(3, "xla"), (3, "default")]
+    (kept, _) = sorted((tmp_path / "mine" / "hydra").glob("*/*/.hydra/config.yaml"))
+    assert (OmegaConf.load(kept).seed, OmegaConf.load(kept).jit) == (3, True)
+    places = {"config_dir": str(tmp_path / "conf"), "trusts_config": True}
+    monkeypatch.setenv("XLA_SWEEPS_JOB", json.dumps(places))
+    assert run(words) == 0
+    assert ran[-1].results_dir == Path("mine")
+
+
 def test_a_job_for_another_machine_is_resolved_there() -> None:
     job = trial._Job(("seed=1",), compose_config(["device=cpu"]), None)
     assert job.settings.device.kind == "cpu"

@@ -18,7 +18,8 @@ from paths import ROOT
 from xla_sweeps.cli import COMMANDS
 from xla_sweeps.config import catalog
 from xla_sweeps.config.combinations import choices
-from xla_sweeps.config.compose import compose_config
+from xla_sweeps.config.compose import compose_config, own_entries, sweeper_params
+from xla_sweeps.config.own_folder import OwnFolder
 from xla_sweeps.config.settings import settings_of
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.overrides import keys_of
@@ -34,7 +35,8 @@ def test_the_example_of_a_catalog_entry_is_one(document: str, tmp_path: Path) ->
     path = tmp_path / "model" / f"{name}.yaml"
     path.parent.mkdir()
     path.write_text(text)
-    assert catalog.load_catalog(tmp_path)[name].name == name
+    entries, problems = own_entries(tmp_path)
+    assert (entries[name].name, problems) == (name, [])
     composed = compose_config([f"model={name}", "device=cpu"], config_dir=tmp_path)
     spec = settings_of(composed).trial.model
     assert (spec.name, spec.source, spec.resolution_px) == (name, "applications", 224)
@@ -94,6 +96,17 @@ def test_every_command_of_a_document_can_be_typed(
                 assert list(load_sweep(shipped).parameters)
             if first not in ("explain", "predict-cost"):
                 continue
+        elif first == "--trust-config":
+            (text,) = (one for one in definitions if one.startswith("# @package _global_"))
+            place = tmp_path / "conf" / "experiment"
+            place.mkdir(parents=True, exist_ok=True)
+            (place / "mine.yaml").write_text(text)
+            folder = OwnFolder(Path(words.pop(0)), trusted=True)
+            options = [word for word in words if not word.startswith("-")]
+            params = sweeper_params(options, folder) if "-m" in words else []
+            for each in itertools.product(*choices([*params, *options], folder)):
+                settings_of(compose_config(each, config_dir=folder), explicit=keys_of(each))
+            continue
         else:
             options = [word for word in (first, *words) if word not in ("-m", "-sc")]
         if not any(word.startswith("model=") for word in options):

@@ -62,6 +62,8 @@ KINDS = {
     "own catalog's keys": "-cd own model=tiny +model.sources.applications.arguments.pooling=avg",
     "own effort": "--config-dir=own effort=mine effort.block_s=0.011",
     "own experiment": "--config-dir own +experiment=both seed=9",
+    "own experiment that names code": "--trust-config own +experiment=code seed=9",
+    "own first file": "--config-dir own --config-name first seed=9",
     "shown elsewhere": "results_dir=other tracker.group=g tracker.tags=[a,b] ui=quiet seed=5 "
     "hydra.run.dir=elsewhere",
     "a server's": '\'{"model": "resnet50", "seed": 4, "effort": {"block_s": 0.2}, "jit": null}\'',
@@ -91,6 +93,13 @@ def again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Again:
     (tmp_path / "own" / "experiment" / "both.yaml").write_text(
         "# @package _global_\ndefaults:\n  - override /model: tiny\n  - override /effort: mine\n"
         "batch_size: 2\neffort: {block_s: 0.04}\n"
+    )
+    (tmp_path / "own" / "experiment" / "code.yaml").write_text(
+        "# @package _global_\ndefaults: [override /model: local, override /jit: 'null']\n"
+        "path: layers:make\ntrust_code: true\nresults_dir: other\neffort: {block_s: 0.04}\n"
+    )
+    (tmp_path / "own" / "first.yaml").write_text(
+        "defaults: [config, override model: tiny, _self_]\nbatch_size: 2\n"
     )
     (tmp_path / "saved").mkdir()
     (tmp_path / "below").mkdir()
@@ -201,6 +210,9 @@ def test_flags_that_change_xla_are_part_of_the_command_and_nothing_else_is(
         ("import=/mnt/share/em.py", "seed=1"),
         ("trust_code=true", "seed=1"),
         ("--config-dir", "/mnt/share/cd", "model=x", "seed=1"),
+        ("--trust-config", "/mnt/share/cd", "seed=1"),
+        ("--trust-config=/mnt/share/cd", "seed=1"),
+        ("--config-dir", "/mnt/share/cd", "--trust-config=/mnt/share/cd", "seed=1"),
         ("+theirs=x", "seed=1"),
         ("xla_flags.xla_backend_extra_options=-a=.bashrc", "seed=1"),
         ("xla_flags={xla_cpu_enable_fast_math:true}", "seed=1"),

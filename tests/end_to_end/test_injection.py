@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -192,7 +193,7 @@ def test_hydras_own_options_are_refused_but_for_a_few(
     ("files", "reason"),
     [
         ({"mine": f"# @package _global_\n{CALLBACK}"}, "mine.yaml:2: a file may not configure"),
-        ({"mine": "# @package hydra.job\nenv_set: {A: b}\n"}, "'# @package hydra.job': allowed"),
+        ({"mine": "# @package hydra.job\nenv_set: {A: b}\n"}, "'# @package hydra.job': allow"),
         (
             {"mine": "defaults: [{override /hydra/job_logging: x}]\n"},
             "mine.yaml:1: a file may not configure Hydra",
@@ -200,7 +201,6 @@ def test_hydras_own_options_are_refused_but_for_a_few(
         ({"mine": "defaults: [/effort/other@hydra.job]\n"}, "expected the name of a file"),
         ({"mine": "defaults: [../../evil]\n"}, "expected the name of a file"),
         ({"mine": "defaults:\n- /effort: ../../evil\n"}, "expected the name of a file"),
-        ({"../hydra/job_logging/x": "version: 1\n"}, "x.yaml: a file may not configure Hydra"),
         ({"mine": "# @package _global_\ntrust_code: true\n"}, "trust_code names files or runs"),
         ({"mine": '# @package _global_\n"path": em.py:build\n'}, "path names files or runs code"),
         ({"mine": "# @package _global_\nresults_dir: /tmp/x\n"}, "results_dir names files"),
@@ -234,9 +234,66 @@ def test_a_folder_of_configuration_sets_values_and_nothing_else(
         path = place / "dir" / "effort" / f"{name}.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    arguments = ["--config-dir", "dir", *TRIAL]
-    arguments += ["effort=mine"] if "mine" in files else []
-    assert reason in refused(place, arguments, capsys)
+    assert reason in refused(place, ["--config-dir", "dir", *TRIAL, "effort=mine"], capsys)
+    assert run(["--config-dir", "dir", *TRIAL, "--cfg", "job"]) == 0, "it is not composed"
+
+
+@pytest.mark.parametrize("trust", ["--config-dir", "--trust-config"])
+@pytest.mark.parametrize(
+    ("path", "text", "arguments", "reason"),
+    [
+        (
+            "hydra/launcher/x",
+            "_target_: em.L\n",
+            ["hydra/launcher=x"],
+            "_target_ in|configure Hydra",
+        ),
+        ("hydra/launcher/x", "n_jobs: 1\n", ["hydra/launcher=x"], "a file may not configure Hydra"),
+        ("e/x", f"# @package _global_\n{CALLBACK}", ["+e=x"], "_target_ in|configure Hydra"),
+        ("e/x", "# @package _global_\nhydra: {job: {env_set: {A: b}}}\n", ["+e=x"], "hydra"),
+        ("e/x", "# @package _global_\nhydra: {searchpath: [evil]}\n", ["+e=x"], "hydra"),
+        ("e/x", "defaults: [{override /hydra/sweeper: basic}]\n", ["+e=x"], "may not configure"),
+        ("e/x", "# @package hydra.job\nname: x\n", ["+e=x"], "'# @package hydra.job': allow"),
+        ("e/x", "a: {_target_: os.system}\n", ["+e=x"], "_target_ in"),
+        ("e/x", "tracker: {group: '${oc.env:WANDB_API_KEY}'}\n", ["+e=x"], "oc.env"),
+        (
+            "x",
+            f"defaults: [config]\n{CALLBACK}",
+            ["--config-name=x"],
+            "_target_ in|configure Hydra",
+        ),
+        ("x", "defaults: [config]\nhydra: {searchpath: [evil]}\n", ["--config-name=x"], "hydra"),
+    ],
+)
+def test_not_even_a_folder_that_is_trusted_runs_code_by_hydra(
+    trust: str,
+    path: str,
+    text: str,
+    arguments: list[str],
+    reason: str,
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if trust == "--trust-config" and "n_jobs" in text:
+        pytest.skip("an owner's launcher")
+    file = place / "dir" / f"{path}.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    assert re.search(reason, refused(place, [trust, "dir", *TRIAL, *arguments], capsys))
+
+
+@pytest.mark.parametrize(
+    "name", ["xla_sweeps.config", "config", "source/hub", "hydra/config", "hydra/output/default"]
+)
+def test_no_file_takes_the_place_of_one_of_ours(
+    name: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = place / "dir" / f"{name}.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(f"# @package _global_\n{CALLBACK}seed: 9\n")
+    words = ["--config-dir", "dir", "model=vit_b16", "source=hub", "tracker=none", "--cfg", "job"]
+    assert run(words) == 0
+    assert yaml.safe_load(capsys.readouterr().out)["seed"] == 0
 
 
 @pytest.mark.parametrize("linked", ["folder", "file"])
@@ -249,7 +306,8 @@ def test_a_link_below_a_folder_of_configuration_is_not_followed(
     if linked == "folder":
         (place / "dir" / "effort").symlink_to(place / "outside")
     else:
-        (place / "dir" / "mine.yaml").symlink_to(place / "outside" / "mine.yaml")
+        (place / "dir" / "effort").mkdir()
+        (place / "dir" / "effort" / "mine.yaml").symlink_to(place / "outside" / "mine.yaml")
     error = refused(place, ["--config-dir", "dir", *TRIAL, "effort=mine"], capsys)
     assert "links are not followed here" in error
 

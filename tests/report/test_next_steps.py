@@ -100,6 +100,8 @@ def test_only_the_words_of_the_model_are_explained() -> None:
     command = "python -m xla_sweeps model=local 'path=my model.keras' jit=true effort=standard"
     assert explain_command(command) == "xla-sweeps explain model=local 'path=my model.keras'"
     assert explain_command("") == ""
+    own = "A=1 python -m xla_sweeps --config-dir 'my conf' model=tiny seed=1"
+    assert explain_command(own) == "A=1 xla-sweeps explain --config-dir 'my conf' model=tiny"
 
 
 def test_a_trial_has_one_caveat_and_names_the_other_flags(

@@ -47,6 +47,8 @@ def make_own(folder: Path) -> None:
     for name in ("my_model", "my_models", "models", "mine", "pkg/models"):
         names = ("build", "detector", "classifier", "gated", "encoder")
         (folder / f"{name}.py").write_text("".join(f"def {one}(): ...\n" for one in names))
+    (folder / "nets").mkdir()
+    (folder / "nets" / "mine.py").write_text("def build(): ...\n")
     (folder / "exported").mkdir()
     (folder / "exported" / "saved_model.pb").touch()
 

@@ -41,8 +41,11 @@ def agents_command(arguments: Sequence[str]) -> int:
     require_login()
     slots = slots_for(options.devices)
     results_dir = options.results_dir or Path(RESULTS)
-    own, configured = (
-        str(place.resolve()) if place else "" for place in (options.results_dir, options.config_dir)
+    own, folder = options.results_dir, options.config_dir
+    places = Assignment(
+        results_dir=str(own.resolve()) if own else "",
+        config_dir=str(folder.path.resolve()) if folder else "",
+        trusts_config=bool(folder and folder.trusted),
     )
     store = Store(results_dir)
     before = _records_of(store)
@@ -52,7 +55,7 @@ def agents_command(arguments: Sequence[str]) -> int:
             slots=slots,
             results_dir=results_dir,
             screen=board,
-            places=Assignment(results_dir=own, config_dir=configured),
+            places=places,
             max_failed=options.max_failed,
         )
     measured = {trial for trial, _ in _records_of(store) - before}

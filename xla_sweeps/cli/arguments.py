@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xla_sweeps.cli import COMMANDS
+from xla_sweeps.config.own_folder import OwnFolder
 from xla_sweeps.config.values import folder_of, path_of
 from xla_sweeps.errors import ConfigError, unknown_name
 
@@ -67,9 +68,14 @@ def add_output(parser: argparse.ArgumentParser, *forms: str) -> None:
 
 
 def add_config_dir(parser: argparse.ArgumentParser) -> None:
-    """Add the user's own configuration."""
-    own = "a folder of your own models and efforts"
-    parser.add_argument("--config-dir", metavar="DIR", type=folder_type(parser), help=own)
+    """Add the folder of further configuration, whose files are trusted or not."""
+    folder = folder_type(parser)
+    text = "a folder of models, efforts and experiments, whose files set values only"
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("--config-dir", metavar="DIR", type=lambda word: OwnFolder(folder(word)), help=text)
+    text = "the same, your own: its files may also name files and run code"
+    kind: Any = lambda word: OwnFolder(folder(word), trusted=True)  # noqa: E731
+    add("--trust-config", metavar="DIR", dest="config_dir", type=kind, help=text)
 
 
 def add_project(parser: argparse.ArgumentParser) -> None:

@@ -10,13 +10,14 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from hydra import version
-from hydra._internal.utils import _run_hydra, get_args_parser
+from hydra._internal.utils import get_args_parser
 
 from xla_sweeps.cli import COMMANDS
 from xla_sweeps.cli.mistakes import unknown_flag
-from xla_sweeps.config import catalog
-from xla_sweeps.config.compose import check_overrides, compose_config, full_key
+from xla_sweeps.config.compose import check_overrides, compose_config, composing
+from xla_sweeps.config.foreign import is_name
+from xla_sweeps.config.own_folder import CONFIG, OwnFolder
+from xla_sweeps.config.settings import settings_of
 from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.options import BY_NAME
@@ -25,18 +26,21 @@ from xla_sweeps.store.store import folder_below
 
 _OPTIONS = {
     "--multirun": "-m",
-    "--run": "-r",
     "--cfg": "-c",
-    "--resolve": "--resolve",
-    "--info": "-i",
     "--config-dir": "-cd",
-    "--hydra-help": "--hydra-help",
-    "--shell-completion": "-sc",
+    "--trust-config": "--trust-config",
+    "--config-name": "-cn",
+    "--dry-run": "--dry-run",
 }
-"""Options of Hydra that can be used here, and how they may be written in short.
+"""Options that can be used here, and how they may be written in short.
 
-The others would read other files as configuration, or run what they hold.
+The others of Hydra would read other files as configuration, or run what they hold.
 """
+
+_OF_HYDRA = ("--run", "--resolve", "--info", "--hydra-help", "--shell-completion")
+"""Further options for who knows Hydra, which no message lists."""
+
+_SHORT = ("-r", "-i", "-sc")
 
 _EXCLUSIVE = ("multirun", "run", "hydra_help", "shell_completion", "cfg", "info")
 
@@ -45,21 +49,27 @@ _COMPLETIONS = ("install=", "uninstall=", "query=")
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The overrides, and the options of Hydra; a `ConfigError` for one that cannot be used."""
+    known = {*_OPTIONS, *_OPTIONS.values(), *_OF_HYDRA, *_SHORT}
     for word, following in itertools.pairwise([*arguments, "VALUE"]):
         option, _, value = word.partition("=")
-        if option.startswith("-") and option not in {*_OPTIONS, *_OPTIONS.values()}:
+        if option.startswith("-") and option not in known:
             raise unknown_flag(option, value or following, [*_OPTIONS, "--help", "--version"])
     parser = get_args_parser()
     parser.exit_on_error = False
+    parser.add_argument("--trust-config")
+    parser.add_argument("--dry-run", action="store_true")
     try:
         asked = parser.parse_intermixed_args(list(arguments))
     except argparse.ArgumentError as error:
         raise ConfigError(str(error)) from error
-    asked.config_dir = None if asked.config_dir is None else folder_of(asked.config_dir)
-    if asked.hydra_help and asked.overrides:
-        raise ConfigError(f"--hydra-help: remove {' '.join(asked.overrides)}")
-    if asked.shell_completion and not any(map(_is_completion, asked.overrides)):
+    asked.config_dir = _folder_of(asked)
+    words = asked.overrides
+    if asked.hydra_help and words:
+        raise ConfigError(f"--hydra-help: remove {' '.join(words)}")
+    if asked.shell_completion and not any(map(_is_completion, words)):
         raise ConfigError("--shell-completion: give install=SHELL, uninstall=SHELL or query=SHELL")
+    if any(word.startswith("query=") for word in words) and "COMP_LINE" not in os.environ:
+        raise ConfigError("--shell-completion query=SHELL: only a shell asks, with COMP_LINE set")
     chosen = [f"--{name.replace('_', '-')}" for name in _EXCLUSIVE if getattr(asked, name)]
     if len(chosen) > 1 or (asked.resolve and not asked.cfg):
         raise ConfigError(
@@ -68,16 +78,37 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return asked
 
 
+def _folder_of(asked: argparse.Namespace) -> OwnFolder | None:
+    """The folder of configuration, and the file in it that is composed first."""
+    place, trusted = asked.config_dir, asked.trust_config
+    if place is not None and trusted is not None:
+        raise ConfigError("--config-dir and --trust-config: give one of them")
+    if asked.config_name is not None and not all(map(is_name, asked.config_name.split("/"))):
+        raise ConfigError(f"--config-name {asked.config_name}: expected the name of a file")
+    if place is None and trusted is None:
+        if asked.config_name in (None, CONFIG):
+            return None
+        name = f"--config-name {asked.config_name}"
+        raise ConfigError(f"{name}: name its folder too: --config-dir DIR or --trust-config DIR")
+    path = folder_of(trusted if place is None else place)
+    return OwnFolder(path, place is None, asked.config_name or CONFIG)
+
+
 def _is_completion(word: str) -> bool:
     return word.startswith(_COMPLETIONS)
 
 
 def shows(asked: argparse.Namespace) -> bool:
-    """True if the options ask to show something, which is checked first; nothing then runs."""
+    """True if the options ask to show something, which is checked first; nothing then runs.
+
+    A configuration is printed only if a trial of it would be measured.
+    """
     if asked.hydra_help or asked.shell_completion:
         check_overrides(asked.overrides)
     elif asked.cfg or asked.info:
-        compose_config(asked.overrides, config_dir=asked.config_dir)
+        document = compose_config(asked.overrides, config_dir=asked.config_dir)
+        if asked.cfg:
+            settings_of(document, explicit=keys_of(asked.overrides))
     else:
         return False
     return True
@@ -85,21 +116,20 @@ def shows(asked: argparse.Namespace) -> bool:
 
 def show(asked: argparse.Namespace) -> int:
     """Let Hydra's own command line print what was asked for; it runs nothing."""
-    if "query=bash" in asked.overrides and _completes_words(os.environ.get("COMP_LINE", "")):
+    if "query=bash" in asked.overrides and _completes_words(os.environ["COMP_LINE"]):
         return 0
-    asked.overrides = list(map(full_key, asked.overrides))
-    version.setbase("1.3")
     saved, sys.argv = sys.argv, ["xla-sweeps"]  # the name in the script of a shell's completion
+    words, parser = asked.overrides, get_args_parser()
     try:
-        _run_hydra(
-            args=asked,
-            args_parser=get_args_parser(),
-            task_function=lambda config: None,
-            config_path=str(catalog.conf_dir()),
-            config_name="config",
-        )
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else int(bool(end.code))
+        with composing(asked.config_dir) as (hydra, name):
+            if asked.hydra_help:
+                hydra.hydra_help(config_name=name, args_parser=parser, args=asked)
+            elif asked.cfg:
+                hydra.show_cfg(name, words, asked.cfg, package=None, resolve=asked.resolve)
+            elif asked.info:
+                hydra.show_info(asked.info, name, words)
+            else:
+                hydra.shell_completion(name, words)
     finally:
         sys.argv = saved
     return 0

@@ -9,7 +9,7 @@ import textwrap
 from xla_sweeps.cli import COMMANDS
 from xla_sweeps.config import catalog
 from xla_sweeps.config.own_files import own_model_hint
-from xla_sweeps.errors import USAGE_CODE, ConfigError, unknown_name
+from xla_sweeps.errors import USAGE_CODE, ConfigError, did_you_mean, unknown_name
 from xla_sweeps.schema.options import NAMES
 
 
@@ -34,7 +34,7 @@ def unknown_command(given: str) -> ConfigError:
     near = difflib.get_close_matches(given.lower(), [*commands, *models], n=1, cutoff=0.5)
     hint = own_model_hint(given)
     if not hint and near and near[0] not in commands:
-        hint = f"Did you mean 'model={models[near[0]]}'?"
+        hint = did_you_mean(given, [f"model={models[near[0]]}"]).strip()
     if hint:
         return ConfigError(f"unknown command '{given}'. {hint} `xla-sweeps --help` lists them all.")
     return unknown_name("command", given, commands, listed=len(commands))

@@ -9,6 +9,7 @@ from pathlib import Path
 from xla_sweeps.cli.arguments import add_config_dir, add_output, command_parser
 from xla_sweeps.config import catalog
 from xla_sweeps.config.catalog import SOURCES, load_catalog
+from xla_sweeps.config.compose import own_entries
 from xla_sweeps.errors import ConfigError, how_to_install, unknown_name
 from xla_sweeps.report.export import csv_text, write_json, write_text
 from xla_sweeps.report.terminal.console import progress_bar, progress_console, say, warn
@@ -26,8 +27,14 @@ def models_command(arguments: Sequence[str]) -> int:
     add_config_dir(parser)
     add_output(parser, "table", "csv", "json")
     options = parser.parse_args(arguments)
-    exact = catalog.load_catalog(options.config_dir).get(options.pattern)
-    entries = catalog.find(options.pattern, options.config_dir)
+    own, problems = own_entries(options.config_dir)
+    known = dict(sorted({**own, **load_catalog()}.items()))
+    exact = known.get(options.pattern)
+    entries = catalog.find(options.pattern, known.values())
+    for problem in problems:
+        if problem.startswith(f"model={options.pattern} "):
+            raise ConfigError(problem)
+    warn(*problems)
     if not entries:
         raise catalog.unknown_model(options.pattern)
     facts = [model_facts(entry) for entry in ([exact] if exact else entries)]

@@ -7,11 +7,12 @@ composes for a job of `-m` afterwards is only kept in its output folder.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +24,14 @@ from omegaconf import DictConfig
 from xla_sweeps.cli import hydra_line
 from xla_sweeps.cli.server_json import expand_json
 from xla_sweeps.config.combinations import choices
-from xla_sweeps.config.compose import compose_config, compose_run, composing, full_key
+from xla_sweeps.config.compose import (
+    compose_config,
+    compose_run,
+    composing,
+    sweeper_params,
+    without_own_files,
+)
+from xla_sweeps.config.own_folder import OwnFolder
 from xla_sweeps.config.scenario import remarks_of
 from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.report.terminal.console import complain, warn
@@ -31,9 +39,11 @@ from xla_sweeps.schema.overrides import key_of, keys_of, overrides, repeating
 from xla_sweeps.system.environment import dropped_flags
 from xla_sweeps.system.leases import without_leases
 from xla_sweeps.system.process import Assignment
+from xla_sweeps.system.text import count_noun
 from xla_sweeps.trial.tracking import tracker_named
 
 if TYPE_CHECKING:  # the runner loads SciPy, for which a mistake in the request need not wait
+    from xla_sweeps.store.rows import Runs
     from xla_sweeps.trial.runner import Prepared, TrialResult
 
 _End = tuple[int, str]
@@ -46,14 +56,16 @@ class _Job:
 
     words: tuple[str, ...]
     document: dict[str, Any]
-    config_dir: Path | None
+    config_dir: OwnFolder | None
 
     @cached_property
     def settings(self) -> Settings:
         """Its settings on the machine that runs it."""
         asked = settings_of(self.document, explicit=keys_of(self.words))
         hidden = asked.device.kind == "cpu" and "CUDA_VISIBLE_DEVICES" in os.environ
-        words = repeating(self.words, config_dir=str(self.config_dir or ""), on_cpu=hidden)
+        own = without_own_files(self.words, self.document, self.config_dir)
+        place = str(self.config_dir.path) if self.config_dir else ""
+        words = repeating(own, config_dir=place, on_cpu=hidden)
         return replace(asked, words=words)
 
     @cached_property
@@ -75,7 +87,7 @@ class _Job:
     @property
     def again(self) -> str:
         """The command that resumes it."""
-        place = ["--config-dir", str(self.config_dir)] if self.config_dir else []
+        place = self.config_dir.words if self.config_dir else ()
         return shlex.join(["python", "-m", "xla_sweeps", *place, *self.words])
 
 
@@ -84,7 +96,7 @@ def trial_command(arguments: list[str]) -> int:
     assignment = Assignment.take(os.environ)
     asked = hydra_line.parse(expand_json(arguments))
     if assignment.config_dir:
-        asked.config_dir = Path(assignment.config_dir)
+        asked.config_dir = OwnFolder(Path(assignment.config_dir), assignment.trusts_config)
     if place := assignment.results_dir:
         others = (word for word in asked.overrides if key_of(word) != "results_dir")
         asked.overrides = [*others, *overrides({"results_dir": place})]
@@ -93,27 +105,77 @@ def trial_command(arguments: list[str]) -> int:
     return (_run_several if asked.multirun else _run_one)(asked, assignment)
 
 
-def _check(jobs: Sequence[_Job], assignment: Assignment) -> None:
+def _check(jobs: Sequence[_Job]) -> None:
     """Check, before any runs, that each trial can be measured and kept."""
     for name in {job.settings.tracker.name for job in jobs}:
         tracker_named(name).require()
-    prepared = [job.prepared for job in jobs]
-    if len(jobs) > 1:
-        from xla_sweeps.trial import runner
-
-        for each in prepared:
-            runner.check_free(each, assignment)
+    for job in jobs:
+        job.prepared  # noqa: B018
     remarks = (line for job in jobs for line in remarks_of(job.document, job.settings.trial))
     warn(*remarks, *filter(None, [without_leases()]))
     if dropped := dropped_flags(os.environ):
         warn(f"ignored {' '.join(dropped)}: a trial's flags name no files and hold no secrets")
 
 
+def _dry_run(jobs: Sequence[_Job]) -> int:
+    """Check trials as if they were to run, and show them with the time that they may take."""
+    from xla_sweeps.report.terminal.sweep_summary import time_words
+    from xla_sweeps.store.rows import load_runs
+    from xla_sweeps.sweeps.plan import costs_of
+    from xla_sweeps.sweeps.progress import time_left
+
+    costs: dict[str, float] = {}
+    left, timed_s = [], 0.0
+    with _leaving_no_folder(jobs):
+        _check(jobs)
+        for job in jobs:
+            trial, runs = job.settings.trial, load_runs(job.prepared.store)
+            print(job.again, *_facts_of(job, runs), sep="\n  ")
+            costs |= costs_of(runs)
+            left.append((trial.model.name, trial.effort.replicates))
+            timed_s += trial.effort.timed_s(len(trial.modes)) * trial.effort.replicates
+    known = sum(model in costs for model, _ in left)
+    left_s = time_left(left, past=costs, slots=1) if known else None
+    print(time_words(left_s, timed_s, f"{known:,} of {len(jobs):,}"))
+    return 0
+
+
+def _facts_of(job: _Job, runs: Runs) -> Iterator[str]:
+    """Lines on what a trial would measure, and where."""
+    settings, trial, trial_id = job.settings, job.settings.trial, job.prepared.trial_id
+    model, effort = trial.model, trial.effort
+    shapes = ", ".join("×".join(map(str, each.shape)) for each in model.inputs)
+    yield f"{model.name} from {model.source}, inputs {shapes or 'as the model has them'}"
+    yield f"{trial.scenario}, batch {trial.batch_size}, {trial.precision}: {', '.join(trial.modes)}"
+    recorded = f"{len(runs.by_trial.get(trial_id, ()))} recorded so far"
+    count = f"effort {effort.name}: {count_noun(effort.replicates, 'replicate')}, {recorded}"
+    yield f"on {settings.device.label} ({settings.device.name}), {count}"
+    yield f"trial {trial_id} in {settings.results_dir}, tracker {settings.tracker.name}"
+
+
+@contextlib.contextmanager
+def _leaving_no_folder(jobs: Sequence[_Job]) -> Iterator[None]:
+    """Remove the empty results folders that are made during a `with` block."""
+    tops = {job.settings.results_dir for job in jobs}
+    folders = (each for top in tops for each in (top / "logs", top / "records", top, *top.parents))
+    missing = [folder for folder in folders if not folder.exists()]
+    try:
+        yield
+    finally:
+        done = [job for job in jobs if "prepared" in vars(job)]
+        logs = [job.results_dir / "logs" / job.prepared.trial_id for job in done]
+        for folder in (*logs, *missing):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
 def _run_one(asked: argparse.Namespace, assignment: Assignment) -> int:
     """Compose one trial, check it, and run it as Hydra does."""
     document, run = compose_run(asked.overrides, config_dir=asked.config_dir)
     job = _Job(tuple(asked.overrides), document, asked.config_dir)
-    _check([job], assignment)
+    if asked.dry_run:
+        return _dry_run([job])
+    _check([job])
     with hydra_line.output_below(asked, [job.results_dir]):
         code, _ = run(lambda config: _run_to_end(job, assignment, ""))
     return int(code)
@@ -121,6 +183,7 @@ def _run_one(asked: argparse.Namespace, assignment: Assignment) -> int:
 
 def _run_several(asked: argparse.Namespace, assignment: Assignment) -> int:
     """Compose and check every trial, and have Hydra's launcher run them, here or elsewhere."""
+    asked.overrides = [*sweeper_params(asked.overrides, asked.config_dir), *asked.overrides]
     each = choices(asked.overrides, asked.config_dir)
     jobs = [
         _Job(words, compose_config(words, config_dir=asked.config_dir), asked.config_dir)
@@ -129,7 +192,14 @@ def _run_several(asked: argparse.Namespace, assignment: Assignment) -> int:
     asked.overrides = [
         ",".join((first, *(word.partition("=")[2] for word in others))) for first, *others in each
     ]
-    _check(jobs, assignment)
+    if asked.dry_run:
+        return _dry_run(jobs)
+    _check(jobs)
+    if len(jobs) > 1:
+        from xla_sweeps.trial import runner
+
+        for job in jobs:
+            runner.check_free(job.prepared, assignment)
     ended: list[_End] = []
 
     def task(config: DictConfig) -> _End:
@@ -141,13 +211,13 @@ def _run_several(asked: argparse.Namespace, assignment: Assignment) -> int:
         return end
 
     os.environ["PYTHONSAFEPATH"] = "1"  # for the processes of a launcher of Hydra's
-    code, words = 0, [*map(full_key, asked.overrides), "hydra.mode=MULTIRUN"]
+    code, words = 0, [*asked.overrides, "hydra.mode=MULTIRUN"]
     try:
         with (
             hydra_line.output_below(asked, [job.results_dir for job in jobs]),
-            composing(asked.config_dir) as (own, further),
+            composing(asked.config_dir) as (own, name),
         ):
-            batches = own.multirun("config", task, [*words, *further])
+            batches = own.multirun(name, task, words)
             ended = [job.return_value for batch in batches for job in batch]
     except SystemExit as stop:
         code = int(stop.code or 0)

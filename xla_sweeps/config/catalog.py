@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import fnmatch
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,10 +14,10 @@ from typing import Annotated, Any
 import msgspec
 import yaml
 
-from xla_sweeps.config.foreign import check_config_dir, is_name, yaml_message
+from xla_sweeps.config.foreign import is_name, yaml_message
 from xla_sweeps.config.own_files import own_model_hint
 from xla_sweeps.config.values import convert
-from xla_sweeps.errors import ConfigError, unknown_name
+from xla_sweeps.errors import ConfigError, did_you_mean, unknown_name
 from xla_sweeps.schema.options import LOCAL
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 
@@ -156,39 +156,33 @@ def _shipped_folder(name: str) -> Path:
 
 
 @cache
-def load_catalog(config_dir: Path | None = None) -> dict[str, CatalogEntry]:
-    """Every model of `conf/model/` and of a person's own folder, by name, in alphabetical order."""
-    if config_dir is not None:
-        check_config_dir(config_dir)
-        return dict(sorted({**_entries_in(config_dir), **load_catalog()}.items()))
-    return _entries_in(conf_dir())
-
-
-def _entries_in(folder: Path) -> dict[str, CatalogEntry]:
+def load_catalog() -> dict[str, CatalogEntry]:
+    """Every model of `conf/model/` by name, in alphabetical order."""
     entries = {}
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    for path in sorted((folder / "model").glob("*.yaml")):
+    for path in sorted((conf_dir() / "model").glob("*.yaml")):
         if path.stem == LOCAL:
             continue
         try:
             document = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)
         except yaml.YAMLError as error:
             raise ConfigError(yaml_message(error, path)) from error
-        entry = _entry(document, where=str(path))
+        entry = entry_of(document, where=str(path))
         entries[entry.name] = entry
     return entries
 
 
-def find(pattern: str, config_dir: Path | None = None) -> list[CatalogEntry]:
-    """Entries whose name, family, variant or alias holds the pattern, or matches it as a glob.
+def find(pattern: str, entries: Iterable[CatalogEntry] | None = None) -> list[CatalogEntry]:
+    """Entries, by default the catalog's, that a pattern matches; all for "".
 
-    All for "".
+    A name, family, variant or alias holds the pattern, or matches it as a glob.
     """
+    entries = load_catalog().values() if entries is None else entries
     wanted = pattern.lower()
     glob = wanted if any(character in wanted for character in "*?[") else f"*{wanted}*"
     return [
         entry
-        for entry in load_catalog(config_dir).values()
+        for entry in entries
         if any(
             fnmatch.fnmatchcase(word.lower(), glob)
             for word in (entry.name, entry.family, entry.variant, *entry.aliases)
@@ -196,13 +190,13 @@ def find(pattern: str, config_dir: Path | None = None) -> list[CatalogEntry]:
     ]
 
 
-def unknown_model(given: str) -> ConfigError:
-    """Error for a model that is not in the catalog, with the nearest one, aliases considered."""
-    words = names()
-    near = difflib.get_close_matches(given.lower(), list(words), n=1, cutoff=0.5)
-    hint = f" Did you mean '{words[near[0]]}'?" if near else ""
-    if own := own_model_hint(given):
-        hint = f" {own}."
+def unknown_model(given: str, own: Iterable[str] = ()) -> ConfigError:
+    """Error for a model that is not known, with the nearest one, aliases and `own` considered."""
+    words = {**names(), **{name: name for name in own}}
+    near = difflib.get_close_matches(given.lower(), list(words), n=2, cutoff=0.5)
+    hint = did_you_mean(given, [words[name] for name in near])
+    if file := own_model_hint(given):
+        hint = f" {file}."
     elif "*" in given:
         hint = f" For all that match: -m 'model=glob({given})'."
     count = len(load_catalog())
@@ -222,7 +216,7 @@ def model_spec(
 
     Without a source it is the entry's first; without a resolution (px) the native one.
     """
-    entry = _entry(document, where="model")
+    entry = entry_of(document, where="model")
     if source is not None and source not in entry.sources:
         raise ConfigError(
             f"source={source}: {entry.name} is not available from it. Sources that have it: "
@@ -296,7 +290,7 @@ def _check_weights(entry: CatalogEntry, chosen: SourceEntry, source: str, weight
     raise ConfigError(f"weights={weights}: no such file; allowed: random, imagenet, or {allowed}")
 
 
-def _entry(document: Any, *, where: str) -> CatalogEntry:
+def entry_of(document: Any, *, where: str) -> CatalogEntry:
     """Validate one entry; an error is one line with its place."""
     if not isinstance(document, Mapping):
         raise ConfigError(f"{where}: not a model entry; name a model, as in model=resnet50")

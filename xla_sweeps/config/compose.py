@@ -9,8 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -22,7 +21,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
 from hydra.core.utils import run_job
 from hydra.errors import HydraException
-from hydra.types import HydraContext, TaskFunction
+from hydra.types import HydraContext, RunMode, TaskFunction
 from omegaconf import OmegaConf
 from omegaconf.basecontainer import BaseContainer
 from omegaconf.errors import (
@@ -35,21 +34,19 @@ from omegaconf.errors import (
 
 from xla_sweeps.config import catalog
 from xla_sweeps.config.foreign import (
+    HYDRA_KEYS,
     MAX_YAML_DEPTH,
-    check_config_dir,
     check_safe,
     texts,
     yaml_message,
 )
+from xla_sweeps.config.own_folder import CONFIG, Loader, Place, own_folder, whole
 from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
-from xla_sweeps.schema.options import BY_NAME, unknown_option
-from xla_sweeps.schema.overrides import option_of, override_value
+from xla_sweeps.schema.options import BY_NAME, GROUPS, missing_option, unknown_option
+from xla_sweeps.schema.overrides import flatten, key_of, keys_of, option_of, overrides
 
 ALLOWED_RESOLVERS = {"now", "hydra", "oc.select", "oc.dict.keys", "oc.dict.values"}
-
-HYDRA_KEYS = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra/launcher")
-"""Hydra's own keys that a person may set, besides those of `hydra.launcher`."""
 
 LAUNCHERS = ("joblib", "ray", "rq", "submitit_local", "submitit_slurm")
 """Launchers of Hydra's plugins: the first word of each is that of the package that has it."""
@@ -60,13 +57,13 @@ SHOWN_CHARACTERS = 60
 _RESOLVER = re.compile(r"\$\{\s*([A-Za-z_][\w.]*)\s*:")
 
 
-def compose_config(overrides: Sequence[str], *, config_dir: Path | None = None) -> dict[str, Any]:
+def compose_config(words: Sequence[str], *, config_dir: Place = None) -> dict[str, Any]:
     """The configuration for these overrides as plain data; otherwise as `compose_run`."""
-    return compose_run(overrides, config_dir=config_dir)[0]
+    return compose_run(words, config_dir=config_dir)[0]
 
 
 def compose_run(
-    overrides: Sequence[str], *, config_dir: Path | None = None
+    words: Sequence[str], *, config_dir: Place = None
 ) -> tuple[dict[str, Any], Callable[[TaskFunction], Any]]:
     """Compose the configuration for these overrides: `model=resnet50`, `+experiment=mine`.
 
@@ -74,64 +71,92 @@ def compose_run(
         The configuration as plain data, and what calls a task with it as Hydra does, which keeps it
         in Hydra's output folder; it raises a `ConfigError` too, where it cannot name that folder.
     """
-    check_overrides(overrides)
-    for override in map(parse_overrides, overrides):
+    check_overrides(words)
+    for override in map(parse_overrides, words):
         if override.is_sweep_override():
             several = str(override.input_line)
             raise ConfigError(
                 f"'{several}' gives several values: add -m to run each of them. {_listing(several)}"
             )
-    if config_dir is not None:
-        check_config_dir(config_dir)
-    with composing(config_dir) as (hydra, further):
-        words = [*map(full_key, overrides), *further]
-        whole = compose("config", overrides=words, return_hydra_config=True)
-        config = OmegaConf.masked_copy(whole, [str(key) for key in whole if key != "hydra"])
+    with composing(config_dir) as (hydra, name):
+        composed = compose(name, overrides=list(words), return_hydra_config=True)
+        config = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
         for text in texts(OmegaConf.to_container(config, resolve=False)):
             _check_text(text, where="configuration")
         document: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
 
     def run(task: TaskFunction) -> Any:
         with _one_line_errors():
-            context = HydraContext(config_loader=hydra.config_loader, callbacks=Callbacks(whole))
+            context = HydraContext(hydra.config_loader, Callbacks(composed))
             place: dict[str, Any] = {"job_dir_key": "hydra.run.dir", "job_subdir_key": None}
-            return run_job(task, whole, hydra_context=context, **place).return_value
+            return run_job(task, composed, hydra_context=context, **place).return_value
 
     return document, run
 
 
 @contextlib.contextmanager
-def composing(config_dir: Path | None) -> Iterator[tuple[Hydra, list[str]]]:
-    """Hydra with `conf/`, and the overrides that make it search `config_dir` too.
+def composing(config_dir: Place) -> Iterator[tuple[Hydra, str]]:
+    """Hydra with `conf/` and a further folder, and the name of the configuration to compose.
 
     No resolver reads more than the configuration.
     """
-    further = []
-    if config_dir is not None:
-        place = f"file://{config_dir.resolve()}"
-        further = [f"hydra.searchpath={override_value([place])}"]
+    folder = own_folder(config_dir)
+    if folder is not None:
+        folder.require()
     GlobalHydra.instance().clear()
     with (
-        _one_line_errors(ValueError),  # Hydra raises it for what a file's defaults hold
+        # Hydra raises a ValueError for what a file's defaults hold
+        _one_line_errors(ValueError, config_dir=config_dir),
         initialize_config_dir(str(catalog.conf_dir()), version_base="1.3", job_name="xla_sweeps"),
     ):
         _forget_resolvers()
         hydra = GlobalHydra.instance().hydra
         assert hydra is not None
-        yield hydra, further
+        hydra.config_loader = Loader(hydra.config_loader.get_search_path(), folder)
+        yield hydra, whole(folder.primary if folder else CONFIG)
+
+
+def sweeper_params(words: Sequence[str], config_dir: Place) -> list[str]:
+    """The overrides in `hydra.sweeper.params` of files that are trusted, but for those typed."""
+    folder = own_folder(config_dir)
+    if folder is None or not folder.trusted:
+        return []
+    with composing(folder) as (hydra, name):
+        config = hydra.compose_config(name, list(words), RunMode.MULTIRUN)
+        given = [f"{key}={value}" for key, value in (config.hydra.sweeper.params or {}).items()]
+    return [word for word in given if key_of(word) not in keys_of(words)]
+
+
+def without_own_files(
+    words: Sequence[str], document: Mapping[str, Any], config_dir: Place
+) -> Sequence[str]:
+    """Overrides for the same trial that need no file which only its owner trusts."""
+    folder = own_folder(config_dir)
+    if folder is None or not (folder.trusted or folder.primary != CONFIG):
+        return words
+    kept = [word for word in words if option_of(word) in BY_NAME]
+    for group in ("model", "effort"):
+        if group not in keys_of(kept):
+            kept.insert(0, f"{group}={document[group]['name']}")
+    try:
+        base = flatten(compose_config(kept, config_dir=folder.path))
+    except ConfigError:  # its own model or effort names files too
+        return words
+    more = {key: value for key, value in flatten(document).items() if base.get(key) != value}
+    return [*kept, *overrides(more)]
 
 
 @contextlib.contextmanager
-def _one_line_errors(*more: type[Exception]) -> Iterator[None]:
+def _one_line_errors(*more: type[Exception], config_dir: Place = None) -> Iterator[None]:
     """Turn what Hydra, OmegaConf or YAML reports, and these errors, into one line."""
     reported: tuple[type[Exception], ...] = (HydraException, OmegaConfBaseException, yaml.YAMLError)
     try:
         yield
     except (*reported, *more) as error:
-        raise _translate(error) from error
+        raise _translate(error, config_dir) from error
 
 
-def _translate(error: Exception) -> XlaSweepsError:
+def _translate(error: Exception, config_dir: Place) -> XlaSweepsError:
     """Errors of Hydra, OmegaConf and YAML as one line of ours."""
     cause = error.__cause__ or error.__context__ or error
     for each in (error, cause):
@@ -140,9 +165,11 @@ def _translate(error: Exception) -> XlaSweepsError:
     missing = getattr(error, "missing_cfg_file", None) or ""
     if "/" in missing:
         group, _, choice = missing.rpartition("/")
-        return unknown_choice(group, choice)
+        return unknown_choice(group, choice, config_dir)
     if isinstance(cause, ConfigKeyError | ConfigAttributeError) and cause.full_key:
         group, _, inner = cause.full_key.partition(".")
+        if group in BY_NAME and not inner:
+            return missing_option(group)
         keys = BY_NAME[group].keys if inner and group in BY_NAME else {}
         names = [f"{group}.{key}" for key in keys]
         return unknown_option(cause.full_key, names)
@@ -154,25 +181,13 @@ def _translate(error: Exception) -> XlaSweepsError:
     return ConfigError(" ".join(lines[:2]) if lines else type(error).__name__)
 
 
-def full_key(override: str) -> str:
-    """The override as Hydra composes it: `tracker=wandb` sets `tracker.name`.
-
-    A key below one that takes any is added, since the configuration does not have it.
-    """
-    key, equals, value = override.partition("=")
-    option = BY_NAME.get(option_of(override))
-    if option is not None and option.open_keys and key[0] not in "+~":
-        return f"++{override}"
-    return f"tracker.name{equals}{value}" if key.lstrip("+") == "tracker" else override
-
-
-def check_overrides(overrides: Sequence[str]) -> None:
+def check_overrides(words: Sequence[str]) -> None:
     """Refuse what is unsafe or contradictory before anything is composed.
 
     That is `_target_`, a resolver that reads the environment, and one key with two values.
     """
     seen: dict[str, str] = {}
-    for text in overrides:
+    for text in words:
         _check_text(text, where=f"override '{text}'")
         override = parse_overrides(text)
         _check_reach(override)
@@ -235,17 +250,22 @@ def _check_reach(override: Override) -> None:
     if re.match(r"hydra\b", key):
         launcher = key.startswith("hydra.launcher.")
         plain = override.type is OverrideType.CHANGE or launcher
-        if not (launcher or key in HYDRA_KEYS) or not plain or override.is_delete():
+        settable = launcher or key in HYDRA_KEYS or key == "hydra/launcher"
+        if not settable or not plain or override.is_delete():
             raise ConfigError(
-                f"'{text}': of Hydra's own options only {', '.join(HYDRA_KEYS)} and "
-                "hydra.launcher.KEY can be set"
+                f"'{text}': of Hydra's own options only {', '.join(HYDRA_KEYS)}, hydra/launcher "
+                "and hydra.launcher.KEY can be set"
             )
         if override.is_sweep_override():
             raise ConfigError(f"'{text}': give one value, as in {key}=VALUE")
         if key in ("hydra.run.dir", "hydra.sweep.dir"):
             folder_of(str(override.value()))
+    if override.is_delete() and key in BY_NAME:
+        raise ConfigError(f"~{key}: it cannot be removed; set it: {BY_NAME[key].usage}")
     is_group = "/" in key or (key in BY_NAME and BY_NAME[key].in_files)
-    if not is_group or override.is_delete() or override.is_sweep_override():
+    if key in GROUPS and not isinstance(override.value(), str):
+        return
+    if not (is_group or key in GROUPS) or override.is_delete() or override.is_sweep_override():
         return
     value = override.value()
     if not isinstance(value, str):
@@ -260,22 +280,38 @@ def _forget_resolvers() -> None:
         OmegaConf.clear_resolver(name)
 
 
-def override_values(overrides: Sequence[str]) -> dict[str, Any]:
+def override_values(words: Sequence[str]) -> dict[str, Any]:
     """The value of each plain `key=value` override, as Hydra reads it."""
-    check_overrides(overrides)
+    check_overrides(words)
     values = {}
-    for text in overrides:
+    for text in words:
         override = parse_overrides(text)
         if override.is_delete() or override.is_sweep_override():
             raise ConfigError(f"'{text}': give one value, as in key=value")
-        values[override.key_or_group] = override.value()
+        own = "+" if override.is_add() and override.key_or_group not in BY_NAME else ""
+        values[f"{own}{override.key_or_group}"] = override.value()
     return values
 
 
-def group_choices(group: str, config_dir: Path | None = None) -> list[str]:
+def group_choices(group: str, config_dir: Place = None) -> list[str]:
     """The names of the files of a folder of `conf/`, and of `config_dir`."""
-    folders = [catalog.conf_dir(), *([config_dir] if config_dir else [])]
+    own = own_folder(config_dir)
+    folders = [catalog.conf_dir(), *([own.path] if own else [])]
     return sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
+
+
+def own_entries(config_dir: Place) -> tuple[dict[str, catalog.CatalogEntry], list[str]]:
+    """The models of a folder as trials compose them, and a line for each that is wrong."""
+    entries, problems = {}, []
+    for name in sorted({*group_choices("model", config_dir)} - {*group_choices("model")}):
+        try:
+            document = compose_config([f"model={name}"], config_dir=config_dir)
+            entry = catalog.entry_of(document["model"], where=f"model={name}")
+        except ConfigError as error:
+            problems.append(f"model={name} cannot be used: {error}")
+        else:
+            entries[entry.name] = entry
+    return entries, problems
 
 
 def _check_text(text: str, *, where: str) -> None:
@@ -286,15 +322,16 @@ def _check_text(text: str, *, where: str) -> None:
             raise ConfigError(f"{named} is not allowed: write the value itself")
 
 
-def unknown_choice(group: str, choice: str) -> ConfigError:
-    """Error for a name that is not a file of a folder of `conf/`."""
+def unknown_choice(group: str, choice: str, config_dir: Place = None) -> ConfigError:
+    """Error for a name that is not a file of a folder of `conf/`, nor of `config_dir`."""
+    choices = [*GROUPS.get(group, ()), *group_choices(group, config_dir)]
     if not choice:
-        return ConfigError(f"{group}: name one, as in {group}={group_choices(group)[0]}")
+        return ConfigError(f"{group}: name one, as in {group}={(choices or ['NAME'])[0]}")
     if group == "model":
-        return catalog.unknown_model(choice)
+        return catalog.unknown_model(choice, choices)
     if group == "hydra/launcher":
         if choice in LAUNCHERS:
             package = f"hydra-{choice.partition('_')[0]}-launcher"
             return ConfigError(f"{group}={choice}: install its plugin: pip install {package}")
         return unknown_name(group, choice, ["basic", *LAUNCHERS])
-    return unknown_name(group, choice, group_choices(group))
+    return unknown_name(group, choice, choices)

@@ -2,8 +2,8 @@
 
 A sweep file, the JSON argument of a W&B agent and the files below `--config-dir` set a trial's
 values and nothing else. What reaches the file system, code or Hydra comes from the words that a
-person typed. Whatever is refused is a `ConfigError` that begins with its place: `where`, or the
-file and line.
+person typed, or from a folder that a person trusts (`--trust-config`). Whatever is refused is a
+`ConfigError` that begins with its place: `where`, or the file and line.
 """
 
 from __future__ import annotations
@@ -18,16 +18,13 @@ import yaml
 
 from xla_sweeps.config.runtime import check_flags, flag_options
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.schema.options import BY_NAME, unknown_option
+from xla_sweeps.schema.options import BY_NAME, GROUPS, unknown_option
 from xla_sweeps.system.files import read_regular
 from xla_sweeps.system.text import has_credentials, redact
 
 MAX_YAML_BYTES = 2**20
 
 MAX_YAML_DEPTH = 32
-
-MAX_FILES = 10_000
-"""Files below `--config-dir`, of any kind."""
 
 _KEY = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
 
@@ -41,7 +38,12 @@ MAX_ITEMS = 1000
 MAX_CHARACTERS = 10_000
 """Most characters of one text."""
 
+HYDRA_KEYS = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir")
+"""Hydra's own keys that a person may set, besides its launcher's."""
+
 _HEADER = re.compile(r"\s*#\s*@")
+
+_IF_YOURS = "; if the folder is yours: --trust-config DIR"
 
 _FREE = ("tracker.notes",)
 """Options that hold prose."""
@@ -147,26 +149,6 @@ def check_safe(text: str, *, where: str) -> None:
         )
 
 
-def check_config_dir(folder: Path) -> None:
-    """Check every YAML file of `--config-dir` before any is composed; links are refused."""
-    if not folder.is_dir():
-        raise ConfigError(f"--config-dir {folder}: no such folder")
-    entries = (
-        Path(parent, name)
-        for parent, folders, files in os.walk(folder)
-        for name in sorted((*folders, *files))
-    )
-    for count, path in enumerate(entries):
-        if count >= MAX_FILES:
-            raise ConfigError(f"--config-dir {folder}: more than {MAX_FILES:,} files")
-        if path.is_symlink():
-            raise ConfigError(f"{path}: links are not followed here; put the file itself there")
-        if path.suffix == ".yaml":
-            if path.relative_to(folder).parts[0] == "hydra":
-                raise _hydra(str(path))
-            _check_configuration(path)
-
-
 def read_yaml(path: Path) -> str:
     """The text of a YAML file that is safe to parse: bounded in size and depth, without aliases."""
     try:
@@ -221,21 +203,58 @@ def line_of(place: yaml.Node | yaml.Event) -> int:
     return int(place.start_mark.line) + 1 if place.start_mark else 0
 
 
-def _check_configuration(path: Path) -> None:
-    """Check one file: its package, its `defaults`, and the keys that reach files, code or Hydra."""
+def configuration_text(folder: Path, name: str, *, trusted: bool) -> str:
+    """The text of a file below a folder of configuration, checked; links are refused.
+
+    A `trusted` file may set what a person may type.
+    """
+    path = folder / name
+    if ".." in path.parts[len(folder.parts) :]:
+        raise ConfigError(f"{path}: expected a file below {folder}")
+    for place in (path, *path.parents[: len(Path(name).parts) - 1]):
+        if place.is_symlink():
+            raise ConfigError(f"{place}: links are not followed here; put the file itself there")
     text = read_yaml(path)
     _check_header(text, path)
-    values, _ = read_values(text, where=str(path))
+    values, lines = read_values(text, where=str(path))
     check_size(values, where=str(path))
     root = yaml.compose(text, Loader=yaml.SafeLoader)
-    if not isinstance(root, yaml.MappingNode):
-        return
-    for key, value in root.value:
-        name, where = str(key.value), f"{path}:{line_of(key)}"
+    if not trusted and name.startswith("hydra/"):
+        raise _hydra(str(path))
+    if isinstance(root, yaml.MappingNode):
+        for key, value in root.value:
+            if key.value == "defaults":
+                _check_defaults(value, path, trusted=trusted)
+        if trusted:
+            _check_own(values, lines, path)
+        else:
+            _check_foreign(root, values, path)
+    return text
+
+
+def _check_own(values: Mapping[str, Any], lines: Lines, path: Path) -> None:
+    """Refuse code, and keys of Hydra that nobody may type."""
+    for text in texts(values):
+        check_safe(text, where=str(path))
+    allowed = (*(f"{key}." for key in HYDRA_KEYS), "hydra.launcher.", "hydra.sweeper.params.")
+    for keys in lines:
+        key = f"{'.'.join(keys)}."
+        if keys[0] == "hydra" and not any(
+            key.startswith(each) or each.startswith(key) for each in allowed
+        ):
+            names = ", ".join(each.rstrip(".") for each in allowed)
+            raise ConfigError(f"{path}:{lines[keys]}: {key[:-1]}: of Hydra a file may set {names}")
+
+
+def _check_foreign(root: yaml.MappingNode, values: Mapping[str, Any], path: Path) -> None:
+    """Refuse keys that reach files, code or Hydra."""
+    for key, _ in root.value:
+        name = str(key.value)
         if name in BY_NAME and BY_NAME[name].foreign != "value":
-            check_value(name, values[name], where=where)
-        if name == "defaults":
-            _check_defaults(value, path)
+            try:
+                check_value(name, values[name], where=f"{path}:{line_of(key)}")
+            except ConfigError as error:
+                raise ConfigError(f"{error}{_IF_YOURS}") from error
     if flag_options().intersection(path.parts):
         check_flags(values, where=str(path))
     for node in _nodes(root):
@@ -263,7 +282,7 @@ def _check_header(text: str, path: Path) -> None:
             raise ConfigError(f"{path}: '# {header}' must be the first line, or Hydra ignores it")
 
 
-def _check_defaults(node: yaml.Node, path: Path) -> None:
+def _check_defaults(node: yaml.Node, path: Path, *, trusted: bool) -> None:
     """Refuse entries that leave the folder, or land elsewhere than where their group says."""
     for entry in node.value if isinstance(node, yaml.SequenceNode) else [node]:
         pairs = entry.value if isinstance(entry, yaml.MappingNode) else [(entry, None)]
@@ -271,8 +290,13 @@ def _check_defaults(node: yaml.Node, path: Path) -> None:
             where = f"{path}:{line_of(key)}"
             chosen = [] if value is None else [one.value for one in _nodes(value)]
             words = [str(key.value), *(word for word in chosen if isinstance(word, str))]
-            if "hydra" in re.split(r"[\s/]+", words[0]):
+            launcher = trusted and re.fullmatch(r"override\s+/?hydra/launcher", words[0])
+            if "hydra" in re.split(r"[\s/]+", words[0]) and not launcher:
                 raise _hydra(where)
+            text = not isinstance(value, yaml.ScalarNode) or value.tag.endswith(":str")
+            if not text and words[0].split()[-1].strip("/") in GROUPS:
+                quoted = f"'{words[1] or 'null'}'"
+                raise ConfigError(f"{where}: defaults: {words[0]}: write a text: {quoted}")
             for word in words:
                 if word and not _DEFAULT.fullmatch(word):
                     raise ConfigError(f"{where}: defaults: '{word}': expected the name of a file")
@@ -281,7 +305,7 @@ def _check_defaults(node: yaml.Node, path: Path) -> None:
 def _hydra(where: str) -> ConfigError:
     return ConfigError(
         f"{where}: a file may not configure Hydra; your own command line may set hydra.run.dir, "
-        "hydra.sweep.* and hydra.launcher"
+        f"hydra.sweep.* and hydra.launcher{_IF_YOURS}"
     )
 
 

@@ -107,7 +107,7 @@ def settings_of(
             raise ConfigError(f"{error}{own if key in explicit else ''}")
     for option in options.OPTIONS:
         if option.name not in document:
-            raise ConfigError(f"~{option.name}: it cannot be removed; set it: {option.usage}")
+            raise options.missing_option(option.name)
     check_accelerator_name(document["accelerator"])
     elsewhere = device is not None
     device = device or devices.resolve_device(values.text(document, "device"))

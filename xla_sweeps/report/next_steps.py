@@ -99,6 +99,8 @@ def explain_command(command: str, backend: str = "") -> str:
     variables, program, line = command.partition(_PROGRAM)
     if not program or not _VARIABLES.fullmatch(variables):
         return ""
-    kept = [word for word in shlex.split(line) if word.partition("=")[0] in _OF_THE_MODEL]
+    words = shlex.split(line)
+    kept = words[:2] if words[:1] == ["--config-dir"] else []
+    kept += [word for word in words if word.partition("=")[0] in _OF_THE_MODEL]
     kept += [f"backend={backend}"] if backend else []
     return variables + shlex.join(["xla-sweeps", "explain", *kept])

@@ -440,6 +440,13 @@ LOGGED = (
 )
 """Keys of a W&B run's config that are no options; W&B sends them back when a run is resumed."""
 
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    option.name: tuple(option.choices)
+    for option in OPTIONS
+    if option.choices and not option.in_files and option.name != "device"  # which has a number
+}
+"""Options whose choices a `defaults` list may name, with these."""
+
 NESTED = tuple(
     option.name for option in OPTIONS if option.keys or option.open_keys or option.in_files
 )
@@ -454,8 +461,13 @@ IDENTIFYING = tuple(option.name for option in OPTIONS if option.of and not optio
 
 def unknown_option(key: str, below: Sequence[str] = ()) -> ConfigError:
     """Error for a key that is no option, or none of those `below` another."""
-    names = below or NAMES
-    return unknown_name("option", key, names, listed=len(below), lister="xla-sweeps --help")
+    names, lister = below or NAMES, "" if below else "xla-sweeps --help"
+    return unknown_name("option", key, names, listed=len(below), lister=lister)
+
+
+def missing_option(name: str) -> ConfigError:
+    """Error for a configuration without an option, which a first file of the user's own may be."""
+    return ConfigError(f"{name} is missing; begin the defaults list of --config-name with config")
 
 
 def name_of(value: Any) -> str:

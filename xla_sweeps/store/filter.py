@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xla_sweeps.analysis.cost import COST_COLUMNS
-from xla_sweeps.errors import REMOVED, ConfigError, unknown_name
+from xla_sweeps.errors import REMOVED, ConfigError, did_you_mean, unknown_name
 from xla_sweeps.schema.columns import RESULT, Verdict
 from xla_sweeps.schema.measurement import Flagged, Status
 from xla_sweeps.schema.modes import Scenario
@@ -237,9 +237,8 @@ def _column(named: _Token) -> str:
         _complain(named, f"column '{given}' was removed: {instead}")
     if given not in allowed:
         near = difflib.get_close_matches(given, list(allowed), n=1, cutoff=0.5)
-        meant = next((allowed[name] for name in near), "")
-        hint = f"; did you mean '{meant}'?" if meant else ""
-        _complain(named, f"unknown column '{named.text}'{hint}")
+        hint = did_you_mean(named.text, [allowed[name] for name in near])
+        _complain(named, f"unknown column '{named.text}'{hint.replace(' D', '; d')}")
     name = allowed[given]
     return ALIASES.get(name, name)
 

@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,6 +18,7 @@ import yaml
 
 from xla_sweeps.config import catalog
 from xla_sweeps.config import compose as composition
+from xla_sweeps.config.own_folder import Place, own_folder
 from xla_sweeps.config.settings import Settings, check_accelerator_name, identify, settings_of
 from xla_sweeps.errors import ConfigError, DeviceError, XlaSweepsError
 from xla_sweeps.schema import options
@@ -34,8 +34,6 @@ from xla_sweeps.system import devices, environment
 
 SILENT_MARGIN_S = 300.0
 """Seconds beyond all deadlines of a replicate: to start, to save, and to finish W&B's run."""
-
-CONFIG_DIR = "--config-dir"
 
 _PLAIN = frozenset(options.NAMES) - set(options.NESTED) | {"model"}
 """Options that are one plain value each, and the model, which is one file."""
@@ -108,13 +106,14 @@ class Composer:
         *,
         slots: Sequence[Slot] | None,
         environ: Mapping[str, str] | None = None,
-        config_dir: Path | None = None,
+        config_dir: Place = None,
         accepted: tuple[Status, ...] = (Status.OK,),
     ) -> None:
         composition.check_overrides(given)
         self._given, self._accepted = tuple(given), accepted
-        self._config_dir = config_dir.resolve() if config_dir else None
-        self._place = (f"{CONFIG_DIR}={self._config_dir}",) if config_dir else ()
+        folder = own_folder(config_dir)
+        self._config_dir = folder and folder.absolute()
+        self._place = self._config_dir.words if self._config_dir else ()
         self._keys = keys_of(given)
         self._slots: list[Slot] | None = None
         if slots is not None:  # equal devices give equal trials
@@ -138,22 +137,23 @@ class Composer:
         return self.of_words((*overrides(kept), *self._given))
 
     def anchor(self, words: Sequence[str]) -> Task:
-        """The anchor trial, with those overrides of the command line that change no measurement."""
-        kept = [
-            word
-            for word in self._given
-            if word.startswith(("results_dir=", "tracker", "timeouts"))
-            and not word.startswith("tracker.tags")
-        ]
-        return self.of_words([*kept, *words])
+        """The anchor trial, with those values of the sweep that change no measurement."""
+        usual, kept = flatten(self._document(())), {}
+        for key, value in flatten(self.base()).items():
+            if key.startswith(("results_dir", "tracker", "timeouts")) and value != usual.get(key):
+                kept[key] = value
+        kept.pop("tracker.tags", None)
+        return self.of_words([*overrides(kept), *words])
 
     def settings(self, words: Sequence[str]) -> Settings:
         """The settings of a trial's words on the first of the slots; errors as of `settings_of`."""
         words = _overrides_of(words)
         slot = self._slots[0] if self._slots else _ELSEWHERE
         on_cpu = slot.device.kind == "cpu"
-        again = repeating(words, config_dir=str(self._config_dir or ""), on_cpu=on_cpu)
-        return replace(self._on_slot(slot, self._document(words), words), words=again)
+        document, folder = self._document(words), self._config_dir
+        again = composition.without_own_files(words, document, folder)
+        again = repeating(again, config_dir=str(folder.path if folder else ""), on_cpu=on_cpu)
+        return replace(self._on_slot(slot, document, words), words=again)
 
     def _on_slot(self, slot: Slot, document: Mapping[str, Any], words: Sequence[str]) -> Settings:
         explicit = keys_of(words)
@@ -243,7 +243,7 @@ def _plain_value(word: str) -> Mapping[str, Any]:
 
 
 def _overrides_of(words: Sequence[str]) -> list[str]:
-    return [word for word in words if not word.startswith(CONFIG_DIR)]
+    return [word for word in words if not word.startswith("--")]
 
 
 def compose_all(

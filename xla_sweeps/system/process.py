@@ -58,6 +58,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         together: leases to hold, besides the device's own, while a process measures: of all
             devices that would slow each other down.
         config_dir: a further folder of configuration files, in place of the command's, or "".
+        trusts_config: whether its files may set what a person may type.
         results_dir: the results folder, in place of the command's, or "".
     """
 
@@ -66,6 +67,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     recorded: str = ""
     together: tuple[str, ...] = ()
     config_dir: str = ""
+    trusts_config: bool = False
     results_dir: str = ""
 
     def environment(self) -> dict[str, str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from xla_sweeps.config.compose import compose_config
+from xla_sweeps.config.own_folder import Place
 from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.backend import backends_of, default_backend
@@ -63,17 +64,17 @@ def side_of(
     words: Sequence[str],
     own: Sequence[str] = (),
     *,
-    config_dir: Path | None = None,
+    config_dir: Place = None,
 ) -> Side:
     """Check one side before anything is measured; `XlaSweepsError` says what a trial lacks."""
     where = f"--{name} {text}"
     environment, folder = _split_side(text, where)
     python = _python_of(environment, where)
     facts = _probe(python, folder, where)
-    all_words = [*words, *own]
+    all_words, place = [*words, *own], config_dir and config_dir.absolute()
     with contextlib.chdir(folder), _searching(facts["search"]):
         try:
-            document = compose_config(all_words, config_dir=config_dir and config_dir.absolute())
+            document = compose_config(all_words, config_dir=place)
             settings = settings_of(document, explicit=keys_of(all_words))
         except ConfigError as error:
             raise ConfigError(f"{where}: {error}") from error

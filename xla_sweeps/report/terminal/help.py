@@ -16,10 +16,10 @@ WIDTH = 80
 _HYDRA = (
     ("-m", "several values, one trial each: -m model=resnet50,vgg16 batch_size=1,8"),
     ("--cfg job", "print the composed configuration and stop"),
-    (
-        "--config-dir DIR",
-        "further configuration files; of Hydra's options also --info and --hydra-help",
-    ),
+    ("--dry-run", "check the request, show what it would measure and how long, and stop"),
+    ("--config-dir DIR", "further configuration files, which set values only"),
+    ("--trust-config DIR", "your own, which may also name files and run code"),
+    ("--config-name NAME", "the file of DIR that a trial begins with, in place of config"),
 )
 
 _EXAMPLES = (

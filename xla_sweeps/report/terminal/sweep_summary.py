@@ -66,16 +66,7 @@ def show_plan(
     console.paragraph(text, console=screen)
     if not count:
         return
-    if left_s is not None:
-        ends = " to ".join(dict.fromkeys(map(duration, left_s)))
-        models = f"{estimated:,} of {count:,}"
-        text = f"about {ends}, estimated from records of the models of {models}"
-    else:
-        text = (
-            f"timing takes at most {duration(timed_s)} in all, by the limits of the effort; "
-            "building and compiling come on top (no records of these models yet)"
-        )
-    console.paragraph(text, console=screen)
+    console.paragraph(time_words(left_s, timed_s, f"{estimated:,} of {count:,}"), console=screen)
     twice_words = f"{count_noun(twice, 'trial')} (effort.duplicates=0 for none)"
     remarks = {
         f"A/A trials among them, which test the verdicts: {twins:,}": twins,
@@ -85,6 +76,17 @@ def show_plan(
     }
     for remark in filter(remarks.get, remarks):
         console.paragraph(remark, "dim", console=screen)
+
+
+def time_words(left_s: tuple[float, float] | None, timed_s: float, models: str) -> str:
+    """The time that trials may take, seconds: by past records of `models`, else by their limits."""
+    if left_s is not None:
+        ends = " to ".join(dict.fromkeys(map(duration, left_s)))
+        return f"about {ends}, estimated from records of the models of {models}"
+    return (
+        f"timing takes at most {duration(timed_s)} in all, by the limits of the effort; "
+        "building and compiling come on top (no records of these models yet)"
+    )
 
 
 def show_sweep(
