@@ -104,7 +104,8 @@ def _latency(row: ComparisonRow) -> str:
 def overall_answer(overview: Overview, devices: Mapping[str, Overview] | None = None) -> str:
     """Advice on turning the candidate on, over all pairs; devices that differ are not pooled."""
     typical = "" if device_words(devices or {}) else typically(overview)
-    words = [overall_counts(overview, devices), typical, _costs(overview)]
+    costs = _costs(overview) if len(devices or {}) < 2 else ""
+    words = [overall_counts(overview, devices), typical, costs]
     return " ".join(filter(None, words))
 
 

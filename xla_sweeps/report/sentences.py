@@ -162,7 +162,7 @@ DRAWN_PIPELINE = (
 OTHERWISE = "It depends."
 """There are clear verdicts of two kinds."""
 
-UNCLEAR = "not clear"
+UNCLEAR = "mixed"
 """`OTHERWISE`, said of one device among others."""
 
 DEVICES_NAMED = 4

@@ -7,7 +7,7 @@ import { cut, floorOf, shortDevice, shortMode } from "./marks.js";
 import { addPanel } from "./panels.js";
 import { sortedChart } from "./pairs.js";
 import { asPublished } from "./view.js";
-import { configurationCards, deviceSums, deviceTable, overallWord } from "./devices.js";
+import { configurationCards, costWords, countCalls, deviceSums, deviceTable, overallWord, roughly } from "./devices.js";
 import { statusWords } from "./broke.js";
 
 /** The whole section. */
@@ -59,7 +59,7 @@ function answerTo(view) {
   const typical = hasMean(o) && typically(o, candidate, baseline);
   return {
     yes: every ? `${word.slice(0, -1)}, but every figure is contaminated.` : word,
-    text: `${modelPrefix}${apart || typical || countsOf(o, candidate, baseline)}.${costs(view)}`,
+    text: `${modelPrefix}${apart || typical || countsOf(o, candidate, baseline)}.${costsOf(view)}`,
     more: caveatsOfMany(view, counts, every),
   };
 }
@@ -111,21 +111,8 @@ function countsOf({ pairs, faster, slower, ambiguous, failed }, candidate, basel
   return text + others.map(([verdict, n]) => say(/** @type {any} */ (`${verdict} in`), { count: count(n) })).join("");
 }
 
-/** "5,400": a count with two significant digits. */
-const roughly = (value) => count(value < 100 ? Math.round(value) : Number(value.toPrecision(2)));
-
-/** "5,400 calls", by the scenario's name of a call. */
-const calls = (value, scenario) => `${roughly(value)} ${ownOf(PACKAGE.calls, scenario) ?? "call"}s`;
-
-/** " Compiling takes 12 s longer; half pay it back within 143,000 calls, 40 never do.", as far as it is known. @param {View} view */
-function costs({ overview, state }) {
-  const { median_extra_compile_s: extra, median_break_even_calls: middle, never, priced } = overview;
-  if (!present(extra) || !priced) return "";
-  if (extra <= 0) return ` ${say("no longer")}.`;
-  const text = ` ${say("compiling", { seconds: seconds(extra) })}`;
-  if (middle === null) return `${text}${say("most")}.`;
-  return `${text}${say("half", { amount: calls(middle, state.scenario) })}${never ? say("never", { count: count(never) }) : ""}.`;
-}
+/** The cost on the only device; those of several are in their table. @param {View} view */
+const costsOf = (view) => (view.distinct("device").length > 1 ? "" : costWords(view.overview, view.state.scenario));
 
 /** What limits an answer over several configurations. @param {View} view */
 function caveatsOfMany(view, { contaminated, published: others, saved }, every) {
@@ -265,7 +252,7 @@ function paysBackOne(row) {
   if (!present(needed)) return say("use", { switch: switchOf(row.candidate) ?? shortMode(row.candidate) });
   if (needed <= 1) return say("pays back at once");
   const between = present(low) && present(high) ? ` (${roughly(low)}–${roughly(high)})` : "";
-  return say("pays back", { seconds: seconds(row.compile_s_extra), amount: calls(needed, scenario) + between });
+  return say("pays back", { seconds: seconds(row.compile_s_extra), amount: countCalls(needed, scenario) + between });
 }
 
 /** What is excluded, and how many more replicates would settle the rest. */

@@ -3,9 +3,9 @@
 
 import { allOf, capitalized, count, images, NONE, plural, present, range, rate, say, seconds, share, short, signed, times } from "./numbers.js";
 import { FACETS, VERDICTS } from "./state.js";
-import { copyButton, el, linkButton, linksOf, plainTable, strip, symbolOf, verdictMark } from "./dom.js";
+import { copyButton, el, linkButton, linksOf, ownOf, plainTable, strip, symbolOf, verdictMark } from "./dom.js";
 import { executionOf, modeOf, naturally } from "./data.js";
-import { ANY_OUTCOME, QUESTION, asPublished, sumsOf } from "./view.js";
+import { ANY_OUTCOME, QUESTION, asPublished, pricesOf, sumsOf } from "./view.js";
 import { cut, measuredOr, rowName, rowSettings, shortMode, speedupOf } from "./marks.js";
 import { isBounded } from "./pairs.js";
 
@@ -23,6 +23,8 @@ export function deviceTable(view) {
   const between = ends.map((end) => times(2 ** end)).join(" to ");
   const logs = (rows) => Array.from(rows, (row) => Math.log2(speedup[row]));
   const spread = ({ sorted }) => (sorted.length ? spreadOf(logs(sorted), ends) : NONE);
+  /** @type {[string, (item: { sums: any }) => any]} */
+  const cost = ["Cost", ({ sums }) => costWords(pricesOf(view.rows, sums.rows), view.state.scenario) || NONE];
   return plainTable("", devices, [
     ["Answer", ({ sums, sorted }) => el("b", sums.failed || sorted.length ? overallWord(asPublished(view, sums, sorted)) : "Not measured.")],
     ["Device", ({ sums }) => sums.name],
@@ -31,6 +33,7 @@ export function deviceTable(view) {
     ["Best", ({ sorted }) => extreme(sorted.at(-1))],
     ["Worst", ({ sorted }) => extreme(sorted[0])],
     [`Spread, ${between}`, spread],
+    ...(devices.length > 1 ? [cost] : []),
   ]);
 }
 
@@ -169,6 +172,22 @@ function costsOf(row) {
     ["Energy of a sample", present(row.joules_per_sample) ? `${short(row.joules_per_sample)} J` : NONE, `${baseline}: ${measuredOr(row.baseline_joules_per_sample)}`],
     ["Replicates", count(row.replicates), ""],
   ].filter(([, value]) => value !== NONE);
+}
+
+/** "5,400": a count with two significant digits. */
+export const roughly = (value) => count(value < 100 ? Math.round(value) : Number(value.toPrecision(2)));
+
+/** "5,400 calls", by the scenario's name of a call. */
+export const countCalls = (value, scenario) => `${roughly(value)} ${ownOf(PACKAGE.calls, scenario) ?? "call"}s`;
+
+/** " Compiling takes 12 s longer; half pay it back within 143,000 calls, 40 never do.", as far as it is known. */
+export function costWords(sums, scenario) {
+  const { median_extra_compile_s: extra, median_break_even_calls: middle, never, priced } = sums;
+  if (!present(extra) || !priced) return "";
+  if (extra <= 0) return ` ${say("no longer")}.`;
+  const text = ` ${say("compiling", { seconds: seconds(extra) })}`;
+  if (middle === null) return `${text}${say("most")}.`;
+  return `${text}${say("half", { amount: countCalls(middle, scenario) })}${never ? say("never", { count: count(never) }) : ""}.`;
 }
 
 /** Each device with its sums, in the order of their names. @param {View} view */

@@ -245,11 +245,26 @@ export function sumsOf(rows, places) {
   return { pairs: places.length, ...Object.fromEntries(verdicts), rows: compared, n, models, geomean };
 }
 
+/** What compiling costs, and after how many calls it pays back, over pairs with a speedup. @param {Rows} rows */
+export function pricesOf(rows, compared) {
+  const [extra, calls] = rows.numbers("compile_s_extra", "break_even_calls");
+  const isAmbiguous = rows.is("verdict", "ambiguous");
+  const priced = compared.filter((row) => extra[row] === extra[row]);
+  const judged = priced.filter((row) => !isAmbiguous(row));
+  const breaks = judged.map((row) => (calls[row] === calls[row] ? calls[row] : Infinity));
+  const middle = median(breaks);
+  return {
+    median_extra_compile_s: priced.length ? median(priced.map((row) => extra[row])) : null,
+    priced: breaks.length,
+    median_break_even_calls: present(middle) ? middle : null,
+    never: breaks.filter((value) => value === Infinity).length,
+  };
+}
+
 /** The summary of the pairs: the same figures as `analysis.overview`. @param {Rows} rows */
 function overviewOf(rows, pairs) {
-  const [speedup, extra, calls] = rows.numbers("speedup", "compile_s_extra", "break_even_calls");
+  const speedup = rows.number("speedup");
   const family = rows.column("family");
-  const isAmbiguous = rows.is("verdict", "ambiguous");
   const groups = new Map();
   for (const row of pairs) getOrMake(groups, family.data[row], () => []).push(row);
   const families = Array.from(groups, ([code, own]) => {
@@ -258,20 +273,13 @@ function overviewOf(rows, pairs) {
     return { ...sums, family: family.values[code], low, high, share_slower: sums.n ? sums.slower / sums.n : 0 };
   });
   const { rows: compared, n, ...sums } = sumsOf(rows, pairs);
-  const priced = compared.filter((row) => extra[row] === extra[row]);
-  const judged = priced.filter((row) => !isAmbiguous(row));
-  const breaks = judged.map((row) => (calls[row] === calls[row] ? calls[row] : Infinity));
-  const middle = median(breaks);
   const spread = sums.models < SPREAD_MODELS ? [null, null] : tenths(compared.map((row) => speedup[row]));
   return {
     ...sums,
     compared: n,
     spread_low: spread[0],
     spread_high: spread[1],
-    median_extra_compile_s: priced.length ? median(priced.map((row) => extra[row])) : null,
-    priced: breaks.length,
-    median_break_even_calls: present(middle) ? middle : null,
-    never: breaks.filter((value) => value === Infinity).length,
+    ...pricesOf(rows, compared),
     families: families.sort((a, b) => naturally(a.family, b.family)),
   };
 }
