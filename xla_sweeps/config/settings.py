@@ -61,11 +61,6 @@ CONTEXT_BYTES = 400 * 2**20
 MAX_PROJECT = 128
 """Characters of a W&B project's name."""
 
-_WANDB_VARIABLES = {
-    **{"entity": "WANDB_ENTITY", "group": "WANDB_RUN_GROUP", "run_name": "WANDB_NAME"},
-    **{"notes": "WANDB_NOTES", "job_type": "WANDB_JOB_TYPE"},
-}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -345,7 +340,7 @@ def _tracker(
         tags=tuple(dict.fromkeys(filter(None, (*map(str, tags), *others)))),
         **{
             key: None if value is None else str(value)
-            for key, variable in _WANDB_VARIABLES.items()
+            for key, variable in options.WANDB_VARIABLES.items()
             for value in [given.get(key) or environ.get(variable) or None]
         },
     )

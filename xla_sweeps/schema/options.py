@@ -41,6 +41,15 @@ TRACKERS = {
 
 WANDB_TRACKERS = ("wandb_offline", "wandb")
 
+WANDB_VARIABLES = {
+    **{"entity": "WANDB_ENTITY", "group": "WANDB_RUN_GROUP", "run_name": "WANDB_NAME"},
+    **{"notes": "WANDB_NOTES", "job_type": "WANDB_JOB_TYPE"},
+}
+"""W&B's variables for keys of `tracker`."""
+
+WANDB_DIR = "WANDB_DIR"
+"""W&B's variable for the folder of its files, in place of the results folder."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:

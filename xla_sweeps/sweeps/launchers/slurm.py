@@ -18,7 +18,7 @@ import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -226,7 +226,13 @@ class SlurmLauncher(Launcher):
         """Write the jobs and the script, and submit it; returns why Slurm rejected it, or ""."""
         chunks = list(_split(waiting, self._chunk))
         listed = self._folder / f"{waiting[0].end.name.partition('.')[0]}.jobs.json"
-        jobs = [[ListedJob(self._command, one.job, one.end) for one in chunk] for chunk in chunks]
+        jobs = [
+            [
+                ListedJob(self._command, replace(one.job, log=one.job.log.absolute()), one.end)
+                for one in chunk
+            ]
+            for chunk in chunks
+        ]
         listed.write_bytes(msgspec.json.encode(jobs, enc_hook=str))  # a Path as text
         script = listed.with_suffix(".sh")
         count, own = len(chunks), self._folder
