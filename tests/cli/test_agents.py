@@ -28,7 +28,12 @@ def given(
 ) -> list[Namespace]:
     """The requests that a trial's command runs under an agent."""
     asked: list[Namespace] = []
-    monkeypatch.setattr(trial, "_run_one", lambda one, assignment: asked.append(one) or 0)
+
+    def note(one: Namespace, assignment: Assignment) -> int:
+        asked.append(one)
+        return 0
+
+    monkeypatch.setattr(trial, "_run_one", note)
     for name, value in {**assignment.environment(), "WANDB_SWEEP_ID": "s"}.items():
         monkeypatch.setenv(name, value)
     assert trial.trial_command(words) == 0

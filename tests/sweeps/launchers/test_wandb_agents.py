@@ -190,7 +190,7 @@ def test_every_place_that_a_person_gives_is_the_trials_too(
     server: WandbServer, tmp_path: Path, kind: str
 ) -> None:
     own, python = own_model(tmp_path), tmp_path / "checkout" / ".venv" / "bin" / "python"
-    one = {"model": {"value": "tiny"}, "batch_size": {"value": 1}}
+    one: dict[str, Any] = {"model": {"value": "tiny"}, "batch_size": {"value": 1}}
     places = ["--config-dir", own.name, "tracker=wandb_offline"]
     if kind in AGENTS_KINDS:
         sweep = create(server, tmp_path, ["results_dir=their"], **one)
