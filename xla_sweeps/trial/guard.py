@@ -47,6 +47,12 @@ class Plan:
     detect: float
     logs: Path
 
+    @property
+    def log_samples(self) -> float:
+        """log(after / before) of the samples of a call."""
+        after, before = (side.settings.trial.batch_size for side in (self.after, self.before))
+        return math.log(after / before)
+
 
 @dataclass(kw_only=True)
 class GuardResult:
@@ -247,7 +253,11 @@ class Pairs:
             if measured.interrupted:
                 return
             ratios = {mode: measured.ratio(mode) for mode in modes}
-            kept = {mode: ratio for mode, ratio in ratios.items() if ratio is not None}
+            kept = {
+                mode: ratio - plan.log_samples
+                for mode, ratio in ratios.items()
+                if ratio is not None
+            }
             result.pairs.append(Pair(before_first, kept))
             result.contaminated += measured.contaminated
             for mode in modes:

@@ -72,8 +72,11 @@ def side_of(
     facts = _probe(python, folder, where)
     all_words = [*words, *own]
     with contextlib.chdir(folder), _searching(facts["search"]):
-        document = compose_config(all_words, config_dir=config_dir and config_dir.absolute())
-        settings = settings_of(document, explicit=keys_of(all_words))
+        try:
+            document = compose_config(all_words, config_dir=config_dir and config_dir.absolute())
+            settings = settings_of(document, explicit=keys_of(all_words))
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from error
     backend = backends_of(settings.trial)[0]
     library = next(iter(backend.packages))
     if library not in facts["packages"]:
@@ -158,7 +161,7 @@ def _searching(folders: Sequence[str]) -> Iterator[None]:
 def require_comparable(before: Side, after: Side) -> None:
     """Refuse sides whose calls cannot take turns or do not do the same, by a `ConfigError`."""
     first, second = (side.settings.trial for side in (before, after))
-    for name in ("modes", "device", "scenario", "batch_size", "batches", "copies", "effort"):
+    for name in ("modes", "device", "scenario", "batches", "copies", "effort"):
         if getattr(first, name) != getattr(second, name):
             raise ConfigError(f"{name}: both sides need the same")
     if any(parse(label)[1] > 1 for label in first.modes):
