@@ -388,8 +388,11 @@ ENVIRONMENT = (
         usage="tracker=NAME",
         help="where runs are shown; tracker.KEY=VALUE sets project, entity, group, run_name, "
         "notes, job_type, tags or telemetry (true: power, clock and foreign cores of each round)",
-        default="wandb_offline",
-        choices={name: meaning for name, (_, meaning) in TRACKERS.items()},
+        default="auto",
+        choices={
+            "auto": "none, unless you use W&B: then what its variables say, else wandb_offline",
+            **{name: meaning for name, (_, meaning) in TRACKERS.items()},
+        },
         keys={
             "project": "xla-sweeps",
             **dict.fromkeys(("entity", "group", "run_name", "notes", "job_type")),

@@ -176,6 +176,18 @@ def cpu_environment(backend: Backend) -> dict[str, str]:
     return child_environment(os.environ, device=cpu, backend=backend, extra=backend.logging(2))
 
 
+def uses_wandb(environ: Mapping[str, str]) -> bool:
+    """True if a variable or a login of W&B is there."""
+    if any(name.startswith("WANDB_") and value for name, value in environ.items()):
+        return True
+    home = Path(environ.get("HOME") or Path.home())
+    if (home / ".config" / "wandb" / "settings").is_file():
+        return True
+    with contextlib.suppress(OSError, ValueError):
+        return "wandb" in Path(environ.get("NETRC") or home / ".netrc").read_text("utf-8")
+    return False
+
+
 def dropped_flags(environ: Mapping[str, str]) -> list[str]:
     """Flags that name files and variables that seem to hold a secret, which a trial ignores."""
     return _flags(environ)[1]
