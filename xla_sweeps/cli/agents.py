@@ -60,8 +60,7 @@ def agents_command(arguments: Sequence[str]) -> int:
     slots = slots_for(options.devices)
     results_dir = options.results_dir or Path(RESULTS)
     words = [*options.overrides]
-    if options.results_dir:
-        words += overrides({"results_dir": str(results_dir.resolve())})
+    words += overrides({"results_dir": str(results_dir.resolve())} if options.results_dir else {})
     words += [f"--config-dir={options.config_dir.resolve()}"] if options.config_dir else []
     store = Store(results_dir)
     before = _records_of(store)

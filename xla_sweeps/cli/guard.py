@@ -35,9 +35,7 @@ FAIL_ON = ("slower", "faster", "broke", "unjudged")
 FAILS = ("slower", "broke")
 """Conditions unless others are given, here and in `action.yml`."""
 
-SECONDS = quantity_in(
-    {"": 1, "s": 1, "min": 60, "m": 60, "h": 3600}, "a time such as 120, 90s, 20min or 1h"
-)
+SECONDS = quantity_in({"": 1, "s": 1, "min": 60, "m": 60, "h": 3600}, "a time such as 90s or 4m")
 
 _SHARE = quantity_in({"%": 0.01, "": 0.01}, "0.1% to 100%", least=0.001, most=1)
 

@@ -178,14 +178,10 @@ def cpu_environment(backend: Backend) -> dict[str, str]:
 
 def uses_wandb(environ: Mapping[str, str]) -> bool:
     """True if a variable or a login of W&B is there."""
-    if any(name.startswith("WANDB_") and value for name, value in environ.items()):
-        return True
     home = Path(environ.get("HOME") or Path.home())
-    if (home / ".config" / "wandb" / "settings").is_file():
-        return True
-    with contextlib.suppress(OSError, ValueError):
-        return "wandb" in Path(environ.get("NETRC") or home / ".netrc").read_text("utf-8")
-    return False
+    netrc = read_or_empty(Path(environ.get("NETRC") or home / ".netrc"))
+    given = any(name.startswith("WANDB_") and value for name, value in environ.items())
+    return given or "wandb" in netrc or (home / ".config" / "wandb" / "settings").is_file()
 
 
 def dropped_flags(environ: Mapping[str, str]) -> list[str]:

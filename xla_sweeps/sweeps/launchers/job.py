@@ -78,8 +78,7 @@ class Job:
         accelerator: part of the name of the device that it needs.
         slot: the one that it must run on, for a launcher that `targets` them.
         silent_s: seconds without a line in its log after which it is killed.
-        folder, variables: where the person is, for relative paths on a node that has the folder,
-            and what W&B's variables say there.
+        folder, variables: where the person is, for relative paths, and W&B's variables there.
     """
 
     arguments: tuple[str, ...]

@@ -106,8 +106,8 @@ class RayLauncher(Launcher):
         """Queue a job as a task with one GPU where the cluster has any, else all CPUs of a node."""
         task = self._ray.remote(max_calls=1, max_retries=0, **self._resources(job))(run_job)
         key = f"{id(job)}-{job.log.name}"
-        placed = replace(job, log=job.log.absolute())
-        ref = task.remote(placed, self._command, key, self._notes)
+        job = replace(job, log=job.log.absolute())
+        ref = task.remote(job, self._command, key, self._notes)
         future: Future[Ended] = Future()
         self._jobs[future] = (ref, key)
         ref.future().add_done_callback(lambda done: self._finish(future, job, done))

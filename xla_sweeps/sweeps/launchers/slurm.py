@@ -145,7 +145,7 @@ class SlurmLauncher(Launcher):
     def submit(self, job: Job) -> Future[Ended]:
         """Queue a job; jobs that come close together share an array."""
         end = self._folder / f"{next(self._numbers):06d}.end.json"
-        submitted = _Submitted(Future(), job, end)
+        submitted = _Submitted(Future(), replace(job, log=job.log.absolute()), end)
         with self._lock:
             self._waiting.append(submitted)
             self._jobs[submitted.future] = submitted
@@ -226,13 +226,7 @@ class SlurmLauncher(Launcher):
         """Write the jobs and the script, and submit it; returns why Slurm rejected it, or ""."""
         chunks = list(_split(waiting, self._chunk))
         listed = self._folder / f"{waiting[0].end.name.partition('.')[0]}.jobs.json"
-        jobs = [
-            [
-                ListedJob(self._command, replace(one.job, log=one.job.log.absolute()), one.end)
-                for one in chunk
-            ]
-            for chunk in chunks
-        ]
+        jobs = [[ListedJob(self._command, one.job, one.end) for one in chunk] for chunk in chunks]
         listed.write_bytes(msgspec.json.encode(jobs, enc_hook=str))  # a Path as text
         script = listed.with_suffix(".sh")
         count, own = len(chunks), self._folder

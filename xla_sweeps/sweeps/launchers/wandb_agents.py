@@ -54,8 +54,6 @@ _PROGRAM = ["${env}", "${interpreter}", "-P", "-m", "xla_sweeps"]
 
 _ARGUMENTS = "${args_json}"
 
-_HYDRA_ARGUMENTS = "${args_no_hyphens}"
-
 COMMAND = [*_PROGRAM, _ARGUMENTS]
 
 _OURS = re.compile(
@@ -79,7 +77,6 @@ SHIM = """#!/usr/bin/env bash
 # The interpreter that the agent starts, in the folder that we were in. A child that a signal killed
 # becomes an exit code above 128, which it counts.
 cd {folder} || exit
-unset WANDB_DIR
 {variables}
 {python} -P "$@" &
 child=$!
@@ -235,11 +232,9 @@ def _shim(folder: Path) -> Path:
     shim.mkdir()
     script = shim / "python"
     place = wandb_variables().get(WANDB_DIR)  # the agent has its own, and would pass it on
-    text = SHIM.format(
-        python=sys.executable,
-        folder=shlex.quote(str(Path.cwd())),
-        variables=f"export {WANDB_DIR}={shlex.quote(place)}" if place else "",
-    )
+    export = f"export {WANDB_DIR}={shlex.quote(place)}" if place else f"unset {WANDB_DIR}"
+    here = shlex.quote(str(Path.cwd()))
+    text = SHIM.format(python=sys.executable, folder=here, variables=export)
     script.write_text(text, encoding="utf-8")
     script.chmod(0o755)
     return shim
@@ -259,7 +254,7 @@ def command_of(path: Path) -> list[str]:
     beginnings = (count for count in range(len(flat)) if _OURS.fullmatch(" ".join(flat[:count])))
     if not (count := next(beginnings, 0)):
         raise ConfigError(f"{path}: command: {shlex.join(words)}: {_ALLOWED}")
-    words = [_ARGUMENTS if word == _HYDRA_ARGUMENTS else word for word in flat[count:]]
+    words = [_ARGUMENTS if word == "${args_no_hyphens}" else word for word in flat[count:]]
     for word in words:
         key, equals, value = word.partition("=")
         if word != _ARGUMENTS and not (equals and may_set(key, value)):
