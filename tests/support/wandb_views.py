@@ -17,7 +17,7 @@ Variables = Mapping[str, Any]
 
 @dataclass
 class StoredView:
-    """A report (type `runs`), or a view of the project's page (`project-view`).
+    """A report (type `runs`).
 
     Attributes:
         spec: as sent, parsed.
@@ -88,8 +88,6 @@ class Views:
             "GetProjects": self._get_projects,
             "ProjectInternalId": self._project_id,
             "upsertView": self._upsert,
-            "UpsertView2": self._upsert,
-            "View": self._project_views,
             "ProjectViews": self._reports,
             "SpecificReport": self._report,
             "CreateArtifact": self._create_artifact,
@@ -170,16 +168,6 @@ class Views:
         edges = [{"node": node, "cursor": node["id"]} for node in nodes]
         page = {"endCursor": None, "hasNextPage": False}
         return {"project": {"allViews": {"edges": edges, "pageInfo": page}}}
-
-    def _project_views(self, variables: Variables) -> dict[str, Any]:
-        """Views of a project's page, by name."""
-        wanted = tuple(variables[key] for key in ("viewType", "entityName", "name", "viewName"))
-        nodes = [
-            view.describe()
-            for view in self.views.values()
-            if (view.type, view.entity, view.project, view.name) == wanted
-        ]
-        return {"project": {"allViews": {"edges": [{"node": node} for node in nodes]}}}
 
     def _report(self, variables: Variables) -> dict[str, Any]:
         view = self.views.get(variables["reportId"])

@@ -170,7 +170,6 @@ def _send(
     except OSError as error:
         raise StoreError(f"cannot write {log.parent}: {error.strerror or error}") from error
     print(f"report     {report['url']} ({'updated' if report['updated'] else 'new'})")
-    print(f"workspace  {report['workspace']}")
     print(f"summary    {run['url']}")
     if run["unlinked"]:
         warn(f"not linked to the registry {options.registry}: {run['unlinked']}")

@@ -61,7 +61,6 @@ class Published:
     view: StoredView
     runs: dict[str, Any]
     files: dict[str, bytes]
-    workspace: StoredView
     kinds: list[tuple[str, str]]
     unknown: list[str]
     links: list[tuple[str, ...]]
@@ -81,7 +80,6 @@ def publish_now(server: WandbServer, results_dir: Path, **options: Any) -> Publi
     return Published(
         url=server.url,
         view=deepcopy(only(server.pages.of_type("runs"))),
-        workspace=deepcopy(only(server.pages.of_type("project-view"))),
         runs=deepcopy(server.runs),
         files=uploaded(server),
         kinds=sorted((one.type, one.state) for one in server.pages.artifacts.values()),
@@ -179,23 +177,6 @@ def test_the_same_report_again_adds_nothing_but_its_link(reports: list[Published
         *("acme-org", "wandb-registry-benchmarks"),
         f"results-{second.summary.name}",
     )
-
-
-def test_the_projects_page_has_one_view_of_trials_by_speedup(reports: list[Published]) -> None:
-    first, second, third = (made.workspace for made in reports)
-    assert (first.id, first.saved, third.id, third.saved) == (third.id, 1, first.id, 3)
-    assert first.spec == second.spec
-    text = json.dumps(first.spec)
-    assert '"speedup_log2"' in text
-    (runs,) = first.spec["section"]["runSets"]
-    assert "family" in json.dumps(runs["grouping"])
-    assert "speedup_log2" in json.dumps(runs["sort"])
-    assert runs["runFeed"]["columnPinned"]["summary:verdict"]
-    (section,) = [
-        one for one in first.spec["section"]["panelBankConfig"]["sections"] if one["panels"]
-    ]
-    assert (section["name"], len(section["panels"])) == ("Speedup", 3)
-    assert f"workspace  {reports[0].url}" in reports[0].out
 
 
 def test_new_results_update_the_report_and_their_link(reports: list[Published]) -> None:

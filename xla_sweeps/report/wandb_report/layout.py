@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import wandb_workspaces.reports.v2 as wr
-import wandb_workspaces.workspaces as ws
 
 from xla_sweeps.schema.modes import facts_of, headline_of
 
@@ -55,9 +54,6 @@ SUMMARY = (
 
 TABLE_KEY = "comparison"
 
-VIEW = "nw-xlasweeps00-v"
-"""The name, in W&B's form, by which a project's view is found again."""
-
 
 def report(plan: Plan, *, online: bool = True) -> wr.Report:
     """The report; offline its run sets refer to its own project, whose id only the server knows."""
@@ -76,29 +72,6 @@ def report(plan: Plan, *, online: bool = True) -> wr.Report:
         blocks=blocks,
         width="fluid",
     )
-
-
-def workspace(plan: Plan) -> ws.Workspace:
-    """The view of a project's page: trials by family, the highest speedups first."""
-    panels = [_ranking(SPEEDUP, "Speedups, log2"), _scatter("gmacs", "throughput", "Images/s")]
-    columns = [
-        *(f"summary:{name}" for name in SUMMARY),
-        *(f"config:{name}.value" for name in CONFIG),
-    ]
-    made = ws.Workspace(
-        entity=plan["entity"],
-        project=plan["project"],
-        name="xla-sweeps",
-        sections=[ws.Section(name="Speedup", panels=[*panels, _parallel()], is_open=True)],
-        runset_settings=ws.RunsetSettings(
-            filters=TRIALS,
-            groupby=[ws.Config("family")],
-            order=[ws.Ordering(ws.Summary(SPEEDUP), ascending=False)],
-            pinned_columns=["run:displayName", *columns],
-        ),
-    )
-    made._internal_name = VIEW
-    return made
 
 
 def spec(plan: Plan) -> dict[str, Any]:

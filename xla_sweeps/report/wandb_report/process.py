@@ -6,7 +6,6 @@ found by the marker in its description, the summary run by its id.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import time
@@ -16,7 +15,6 @@ from typing import Any
 
 import wandb
 import wandb_workspaces.reports.v2 as wr
-import wandb_workspaces.workspaces as ws
 
 from xla_sweeps.report.wandb.client_process import client_settings, one_line, redact_text, serve
 from xla_sweeps.report.wandb_report import layout
@@ -99,8 +97,7 @@ class Reporter:
         there = wr.Report.from_url(made.url)
         if (there.description, len(there.blocks)) != (made.description, len(made.blocks)):
             raise RuntimeError("the server returned a different report")
-        answer = {"url": redact_text(made.url), "updated": oldest is not None}
-        return {**answer, "workspace": redact_text(_save_workspace(plan))}
+        return {"url": redact_text(made.url), "updated": oldest is not None}
 
     def answer_of_failure(self, error: Exception) -> dict[str, Any]:
         """The answer to an order that raised an error."""
@@ -108,16 +105,6 @@ class Reporter:
 
     def close(self) -> None:
         """Nothing is open between orders."""
-
-
-def _save_workspace(plan: dict[str, Any]) -> str:
-    """Save the view of the project's page, or replace the earlier one; returns its address."""
-    with layout.same_ids(plan):
-        made = layout.workspace(plan)
-    with contextlib.suppress(ValueError):  # there is none yet
-        made._internal_id = ws.Workspace.from_url(made.url)._internal_id
-    made.save()
-    return str(made.url)
 
 
 def _fill(
