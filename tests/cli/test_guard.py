@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 from paths import ROOT, SUPPORT
 
 from xla_sweeps.analysis.guard import LOOK
-from xla_sweeps.cli.guard import _parser, guard_command
+from xla_sweeps.cli.guard import SECONDS, _parser, guard_command
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.guard import MARKER
 from xla_sweeps.version import __version__
@@ -72,7 +73,8 @@ def test_an_environment_that_cannot_measure_is_refused_in_a_line(tmp_path: Path)
     ("words", "says"),
     [
         (("modes=[graph,graph]",), "name each once; guard measures it on both sides"),
-        (("--after-with", "batch_size=2"), "batch_size: both sides need the same"),
+        (("--after-with", "scenario=predict"), "modes: both sides need the same"),
+        (("--after-with", "precision=half"), f"--after {PYTHON}: unknown precision 'half'"),
     ],
 )
 def test_sides_that_cannot_be_compared_are_refused(words: tuple[str, ...], says: str) -> None:
@@ -203,3 +205,26 @@ def test_modes_of_two_frameworks_are_refused(folders: Path) -> None:
     done = guard(folders, modes="graph,fake_graph")
     assert done.returncode == 2
     assert "guard measures modes of one framework" in done.stderr
+
+
+@pytest.mark.usefixtures("nothing_is_measured")
+def test_the_side_that_lacks_a_file_is_named(folders: Path) -> None:
+    (folders / "a" / "models.py").write_text("def build(): ...\n")
+    sides = ("--before", f"{PYTHON}@{folders / 'a'}", "--after", f"{PYTHON}@{folders / 'b'}")
+    line = refusal(*sides, "model=local", "path=models.py:build", "trust_code=true")
+    assert line.startswith(f"--after {PYTHON}@{folders / 'b'}: path=models.py:build: ")
+
+
+def test_two_batch_sizes_are_compared_by_the_sample(folders: Path) -> None:
+    """A call of the fake device takes as long at every batch size."""
+    words = ("--after-with", "batch_size=8", "--format", "json", "--budget", "4m")
+    done = guard(folders, *words, modes="fake_graph")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["verdict"] == "faster"
+    assert document["modes"][0]["change"] == pytest.approx(math.log(4 / 8), abs=0.3)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("120", 120), ("4m", 240), ("1h", 3600)])
+def test_a_budget_is_read_as_people_write_it(text: str, seconds: float) -> None:
+    assert SECONDS(text) == seconds

@@ -143,8 +143,8 @@ predict-cost --batches 0 -> --batches 0: expected numbers from 1
 predict-cost --samples 0 -> predict-cost: argument --samples: expected an integer from 1 to 1,000,00
 predict-cost --samples 1e3 -> predict-cost: argument --samples: expected an integer from 1 to
 predict-cost --samples '' -> predict-cost: argument --samples: expected an integer from 1 to
-guard model=vgg16 --before a --after a --budget 20
-  -> guard: argument --budget: expected a time such as 90s or 20min
+guard model=vgg16 --before a --after a --budget 20d
+  -> guard: argument --budget: expected a time such as 90s or 4m
 guard model=vgg16 --before a --after a --detect 0% -> guard: argument --detect: expected 0.1% to 100
 guard model=vgg16 --before a --after a --fail-on slow
   -> unknown condition of --fail-on 'slow'. Did you mean 'slower'?

@@ -79,7 +79,7 @@ tracker.telemetry=2 -> tracker.telemetry=2: expected true or false
 tracker.project=sweeps -> tracker.project=sweeps: W&B's client cannot read a project of that name
 source=keras_cb -> unknown source 'keras_cb'. Did you mean 'keras_cv'? Allowed: auto, applications,
 source= -> source: name one, as in source=auto
-tracker=wand -> unknown tracker 'wand'. Did you mean 'wandb'? Allowed: wandb_offline,
+tracker=wand -> unknown tracker 'wand'. Did you mean 'wandb'? Allowed: auto,
 tracker=none tracker=wandb
   -> conflicting overrides: 'tracker=none' and 'tracker=wandb'; give tracker once
 tracker.projct=x -> unknown option 'tracker.projct'. Did you mean 'tracker.project'?

@@ -160,7 +160,11 @@ def test_a_trial_says_what_asks_for_it() -> None:
 @pytest.mark.parametrize(
     ("overrides", "environ", "name"),
     [
-        ([], {}, "wandb_offline"),
+        ([], {}, "none"),
+        (["tracker.group=g", "tracker.tags=[aa]"], {}, "none"),
+        (["tracker.entity=me"], {}, "wandb_offline"),
+        ([], {"WANDB_API_KEY": "k"}, "wandb_offline"),
+        ([], {"WANDB_DIR": "here"}, "wandb_offline"),
         (["tracker=none"], {"WANDB_MODE": "online"}, "none"),
         (["tracker=wandb"], {"WANDB_MODE": "offline"}, "wandb"),
         ([], {"WANDB_MODE": "online"}, "wandb"),
@@ -169,10 +173,18 @@ def test_a_trial_says_what_asks_for_it() -> None:
         ([], {"WANDB_MODE": "disabled"}, "none"),
     ],
 )
-def test_the_tracker_is_offline_unless_asked_for_or_under_an_agent(
-    overrides: list[str], environ: dict[str, str], name: str
+def test_runs_are_tracked_for_those_who_use_wandb(
+    overrides: list[str], environ: dict[str, str], name: str, tmp_path: Path
 ) -> None:
+    environ = {"HOME": str(tmp_path), **environ}
     assert settings(*overrides, environ=environ).tracker.name == name
+
+
+@pytest.mark.parametrize("path", [".netrc", ".config/wandb/settings"])
+def test_a_login_asks_for_wandb(path: str, tmp_path: Path) -> None:
+    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / path).write_text("machine api.wandb.ai\n  login user\n  password k\n")
+    assert settings(environ={"HOME": str(tmp_path)}).tracker.name == "wandb_offline"
 
 
 def test_a_tracker_that_is_not_wandbs_may_have_a_project_that_wandb_does_not_take(

@@ -64,10 +64,11 @@ def test_nothing_is_left_outside_the_results_folder(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     own = {"TMPDIR": str(elsewhere), "HOME": str(elsewhere)}
-    trial = start(tmp_path / "r", *REQUEST, script="die-at:0", **own)
+    tracked = (*REQUEST, "tracker=wandb_offline")
+    trial = start(tmp_path / "r", *tracked, script="die-at:0", **own)
     output, _ = trial.communicate(timeout=300)
     assert "W&B" in output
-    killed = start(tmp_path / "r", *REQUEST, script="wait-at:0", **own)
+    killed = start(tmp_path / "r", *tracked, script="wait-at:0", **own)
     try:
         wait_until(lambda: bool(list((tmp_path / "r" / "wandb").glob("tmp-*"))))
     finally:

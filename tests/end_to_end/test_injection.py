@@ -406,7 +406,6 @@ OURS = ["${env}", "${interpreter}", "-P", "-m", "xla_sweeps", "${args_json}"]
         ["touch", "pwned"],
         ["${env}", "A=b", *OURS[1:]],
         ["${env}", "${interpreter}", "em.py", "${args_json}"],
-        [*OURS[:-1], "${args_no_hyphens}"],
         [*OURS, "model=local", "path=em.py:build", "trust_code=true"],
         [*OURS, "+trust_code=true"],
         [*OURS, "weights=/tmp/w.h5"],

@@ -143,7 +143,8 @@ def test_a_model_that_fails_or_that_a_sweep_asks_for_is_a_row(tmp_path: Path) ->
     (tmp_path / "mistaken.py").write_text(MISTAKEN)
     (tmp_path / "s.yaml").write_text(SWEEP)
     own = ("model=local", "trust_code=true", "modes=[graph,xla]", *SHORT)
-    code, out, _ = finished(*own, "path=mistaken.py:broken", cwd=tmp_path)
+    tracked = ("path=mistaken.py:broken", "tracker=wandb_offline")
+    code, out, _ = finished(*own, *tracked, cwd=tmp_path)
     assert (code, "no such file" in out) == (1, True)
     assert [record.status for record in records(tmp_path)] == [Status.BUILD_ERROR]
     assert len(list(tmp_path.rglob("offline-run-*"))) == 1

@@ -36,7 +36,8 @@ Ended = tuple[Path, str, str]
 @pytest.fixture(scope="module")
 def all_modes(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     cwd = tmp_path_factory.mktemp("all_modes")
-    code, out, err = finished(*SMALL, "modes=[eager,default,graph,xla,autocluster]", cwd=cwd)
+    words = ("modes=[eager,default,graph,xla,autocluster]", "tracker=wandb_offline")
+    code, out, err = finished(*SMALL, *words, cwd=cwd)
     assert code == 0, err
     return cwd, out, err
 

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from xla_sweeps.cli import hydra_line
 from xla_sweeps.cli.arguments import RESULTS, add_config_dir, add_results_dir, command_parser
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.terminal.sweep_progress import SweepProgress
-from xla_sweeps.report.terminal.sweep_summary import show_headlines
+from xla_sweeps.report.terminal.sweep_summary import show_headlines, show_sums
 from xla_sweeps.report.wandb.credentials import require_login
+from xla_sweeps.schema.options import OPTIONS
+from xla_sweeps.schema.overrides import key_of, option_of, overrides
 from xla_sweeps.store import rows, table
 from xla_sweeps.store.store import Store
+from xla_sweeps.sweeps.compose import Composer
 from xla_sweeps.sweeps.launchers import DEVICES, ONE_OR_MORE, wandb_agents
 from xla_sweeps.sweeps.launchers.slots import slots_for
+from xla_sweeps.sweeps.plan import add_duplicates, is_twin_due, twin_words
 from xla_sweeps.system.process import Assignment
+
+_OWN = (
+    *(option.name for option in OPTIONS if option.foreign == "nothing"),
+    *("weights", "data", "tracker", "ui", "timeouts", "memory_limit_gib"),
+)
+"""Options of agents: what says where, and what a server may not set."""
 
 
 def agents_command(arguments: Sequence[str]) -> int:
@@ -25,6 +39,8 @@ def agents_command(arguments: Sequence[str]) -> int:
     """
     parser = command_parser("agents")
     parser.add_argument("sweep", metavar="ENTITY/PROJECT/ID", help="as `wandb sweep` prints it")
+    own = "what your own command line may set alone, as in trust_code=true or tracker=wandb_offline"
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=own)
     parser.add_argument("--devices", **DEVICES)
     add_results_dir(parser, "--results-dir")
     parser.set_defaults(results_dir=None)  # the sweep's, else the usual one
@@ -35,18 +51,19 @@ def agents_command(arguments: Sequence[str]) -> int:
         default=wandb_agents.MAX_FAILED,
         help="trials in a row that may fail before an agent gives up (default: 20)",
     )
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     if not wandb_agents.PATH_PATTERN.fullmatch(options.sweep):
         raise ConfigError(f"agents {options.sweep}: expected ENTITY/PROJECT/ID of a sweep")
+    for word in options.overrides:
+        if option_of(word) not in _OWN:
+            raise ConfigError(f"agents {word}: the sweep sets it; here go {', '.join(_OWN)}")
     require_login()
     slots = slots_for(options.devices)
     results_dir = options.results_dir or Path(RESULTS)
-    own, folder = options.results_dir, options.config_dir
-    places = Assignment(
-        results_dir=str(own.resolve()) if own else "",
-        config_dir=str(folder.path.resolve()) if folder else "",
-        trusts_config=bool(folder and folder.trusted),
-    )
+    words = [*options.overrides]
+    words += overrides({"results_dir": str(results_dir.resolve())} if options.results_dir else {})
+    if folder := options.config_dir:
+        words += replace(folder, path=folder.path.resolve()).words
     store = Store(results_dir)
     before = _records_of(store)
     with SweepProgress(f"agents of {options.sweep}", [slot.name for slot in slots]) as board:
@@ -55,13 +72,39 @@ def agents_command(arguments: Sequence[str]) -> int:
             slots=slots,
             results_dir=results_dir,
             screen=board,
-            places=places,
+            words=words,
             max_failed=options.max_failed,
         )
     measured = {trial for trial, _ in _records_of(store) - before}
     headlines = table.headlines(rows.load(results_dir).table, measured)
     show_headlines(headlines, results_dir)
+    show_sums(headlines, len(measured))
     return code
+
+
+def run_checked(
+    asked: Namespace, assignment: Assignment, run: Callable[[Namespace, Assignment], int]
+) -> int:
+    """Run an agent's trial with the checks of a sweep: some twice, some with an A/A twin after it.
+
+    The twin has a run of its own on W&B, in the project of the sweep.
+    """
+    composer = Composer((), slots=None, config_dir=asked.config_dir)
+    task = composer.of_words(asked.overrides)
+    add_duplicates([task])
+    if task.twice:
+        asked.overrides = [*asked.overrides, "effort.replicates=2"]
+    code = run(asked, assignment)
+    tracker = composer.settings(task.words).tracker.name
+    twin = composer.of_words(twin_words(task))
+    due = code in (0, 1) and is_twin_due(Path(assignment.counted), task.effort)
+    if not due or twin.request_id == task.request_id:
+        return code
+    for name in ("WANDB_SWEEP_ID", "WANDB_RUN_ID", "WANDB_SWEEP_PARAM_PATH"):
+        os.environ.pop(name, None)
+    words = [word for word in twin.words if key_of(word) != "tracker"]
+    end = run(hydra_line.parse([*words, f"tracker={tracker}"]), Assignment())
+    return end if end >= 128 else code
 
 
 def _records_of(store: Store) -> set[tuple[str, int]]:

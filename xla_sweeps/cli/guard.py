@@ -32,12 +32,10 @@ from xla_sweeps.trial.sides import Side, require_comparable, side_of
 
 FAIL_ON = ("slower", "faster", "broke", "unjudged")
 
-FAILING = "slower,broke"
-"""Default of `--fail-on`, here and in action.yml."""
+FAILS = ("slower", "broke")
+"""Conditions unless others are given, here and in `action.yml`."""
 
-_UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
-
-_SECONDS = quantity_in(_UNITS, "a time such as 90s or 20min")
+SECONDS = quantity_in({"": 1, "s": 1, "min": 60, "m": 60, "h": 3600}, "a time such as 90s or 4m")
 
 _SHARE = quantity_in({"%": 0.01, "": 0.01}, "0.1% to 100%", least=0.001, most=1)
 
@@ -45,7 +43,7 @@ _SHARE = quantity_in({"%": 0.01, "": 0.01}, "0.1% to 100%", least=0.001, most=1)
 def guard_command(arguments: Sequence[str]) -> int:
     """Measure both sides in turns; exit code 1 if --fail-on is met, 3 if a mode is unjudged."""
     options = _parser().parse_intermixed_args(list(arguments))
-    conditions = conditions_of(options.fail_on or [FAILING], FAIL_ON)
+    conditions = conditions_of(options.fail_on or FAILS, FAIL_ON)
     if options.output is not None:
         export.require_writable(options.output)
     require_model("guard", options.overrides)
@@ -135,11 +133,11 @@ def _parser() -> argparse.ArgumentParser:
             metavar="KEY=VALUE",
             help="an option of this side alone, such as a flag (repeatable)",
         )
-    text = "time for all pairs, such as 90s, 20min or 1h; 120 is seconds (default: 20min)"
-    parser.add_argument("--budget", type=_SECONDS, default=1200.0, metavar="TIME", help=text)
+    text = "time for all pairs, such as 120 (seconds), 20min or 1h (default: 20min)"
+    parser.add_argument("--budget", type=SECONDS, default=1200.0, metavar="TIME", help=text)
     text = "the smallest change that matters: within it the sides are equivalent (default: 5%%)"
     parser.add_argument("--detect", type=_SHARE, default=0.05, metavar="PERCENT", help=text)
-    add_fail_on(parser, FAIL_ON, f"; default: {FAILING}; --fail-on= for never")
+    add_fail_on(parser, FAIL_ON, f" (default: {','.join(FAILS)}; '' for none)")
     add_output(parser, "text", "md", "json")
     add_config_dir(parser)
     return parser

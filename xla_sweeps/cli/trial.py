@@ -35,7 +35,7 @@ from xla_sweeps.config.own_folder import OwnFolder
 from xla_sweeps.config.scenario import remarks_of
 from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.report.terminal.console import complain, warn
-from xla_sweeps.schema.overrides import key_of, keys_of, overrides, repeating
+from xla_sweeps.schema.overrides import key_of, keys_of, repeating
 from xla_sweeps.system.environment import dropped_flags
 from xla_sweeps.system.leases import without_leases
 from xla_sweeps.system.process import Assignment
@@ -94,14 +94,18 @@ class _Job:
 def trial_command(arguments: list[str]) -> int:
     """Validate the whole request, so that a mistake writes nothing; then let Hydra run it."""
     assignment = Assignment.take(os.environ)
-    asked = hydra_line.parse(expand_json(arguments))
-    if assignment.config_dir:
-        asked.config_dir = OwnFolder(Path(assignment.config_dir), assignment.trusts_config)
-    if place := assignment.results_dir:
-        others = (word for word in asked.overrides if key_of(word) != "results_dir")
-        asked.overrides = [*others, *overrides({"results_dir": place})]
+    folders = [word for word in assignment.words if word.startswith("--")]
+    words = [word for word in assignment.words if word not in folders]
+    others = (word for word in arguments if key_of(word) not in keys_of(words))
+    asked = hydra_line.parse(expand_json([*others, *words]))
+    if folders:
+        asked.config_dir = hydra_line.parse(folders).config_dir
     if hydra_line.shows(asked):
         return hydra_line.show(asked)
+    if assignment.counted:
+        from xla_sweeps.cli.agents import run_checked
+
+        return run_checked(asked, assignment, _run_one)
     return (_run_several if asked.multirun else _run_one)(asked, assignment)
 
 

@@ -46,6 +46,9 @@ MAX_BATCH = 65_536
 
 MAX_SEED = 2**31 - 1
 
+_ASKING = ("project", "entity", "run_name", "notes", "job_type", "telemetry")
+"""Keys of `tracker` that ask for W&B."""
+
 _ACCELERATOR = re.compile(r"[A-Za-z0-9][\w .:()@/+,-]*", re.ASCII)
 
 MAX_MEMORY_GIB = 2**20
@@ -60,11 +63,6 @@ CONTEXT_BYTES = 400 * 2**20
 
 MAX_PROJECT = 128
 """Characters of a W&B project's name."""
-
-_WANDB_VARIABLES = {
-    **{"entity": "WANDB_ENTITY", "group": "WANDB_RUN_GROUP", "run_name": "WANDB_NAME"},
-    **{"notes": "WANDB_NOTES", "job_type": "WANDB_JOB_TYPE"},
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,17 +309,20 @@ def _timeouts(document: Mapping[str, Any]) -> Timeouts:
 def _tracker(
     document: Mapping[str, Any], explicit: Collection[str], environ: Mapping[str, str]
 ) -> TrackerSettings:
-    """The tracker that was named; by default offline, or what W&B's own variables ask for."""
+    """The tracker that was named; by default what W&B's own variables ask for, if anything."""
     given = document["tracker"]
     if not isinstance(given, Mapping):
         given = {"name": given}
     name = values.choice(document, "tracker")
-    wandb_mode = environ.get("WANDB_MODE", "").lower()
-    if not {"tracker", "tracker.name"} & set(explicit):
-        if wandb_mode in ("disabled", "dryrun", "offline"):
-            name = "none" if wandb_mode == "disabled" else "wandb_offline"
-        elif wandb_mode == "online" or environ.get("WANDB_SWEEP_ID"):
+    if name == "auto":
+        mode = environ.get("WANDB_MODE", "").lower()
+        if mode in ("disabled", "dryrun", "offline"):
+            name = "none" if mode == "disabled" else "wandb_offline"
+        elif mode == "online" or environ.get("WANDB_SWEEP_ID"):
             name = "wandb"
+        else:
+            asks = {f"tracker.{key}" for key in _ASKING} & set(explicit)
+            name = "wandb_offline" if asks or environment.uses_wandb(environ) else "none"
     if name in options.WANDB_TRACKERS and has_credentials(environ.get("WANDB_BASE_URL", "")):
         raise ConfigError(CREDENTIALS_RULE)
     tags = given.get("tags") or []
@@ -345,7 +346,7 @@ def _tracker(
         tags=tuple(dict.fromkeys(filter(None, (*map(str, tags), *others)))),
         **{
             key: None if value is None else str(value)
-            for key, variable in _WANDB_VARIABLES.items()
+            for key, variable in options.WANDB_VARIABLES.items()
             for value in [given.get(key) or environ.get(variable) or None]
         },
     )

@@ -24,7 +24,7 @@ MESSAGE_CHARACTERS = 1000
 
 FIGURES = ("change", "low", "high", "missed", "confidence", "spread", "pairs")
 
-COLUMNS = ("verdict", "time per call", "interval")
+COLUMNS = ("verdict", "time per sample", "interval")
 
 UNJUDGED, BROKE = "unjudged", "broke"
 

@@ -41,6 +41,15 @@ TRACKERS = {
 
 WANDB_TRACKERS = ("wandb_offline", "wandb")
 
+WANDB_VARIABLES = {
+    **{"entity": "WANDB_ENTITY", "group": "WANDB_RUN_GROUP", "run_name": "WANDB_NAME"},
+    **{"notes": "WANDB_NOTES", "job_type": "WANDB_JOB_TYPE"},
+}
+"""W&B's variables for keys of `tracker`."""
+
+WANDB_DIR = "WANDB_DIR"
+"""W&B's variable for the folder of its files, in place of the results folder."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
@@ -379,8 +388,11 @@ ENVIRONMENT = (
         usage="tracker=NAME",
         help="where runs are shown; tracker.KEY=VALUE sets project, entity, group, run_name, "
         "notes, job_type, tags or telemetry (true: power, clock and foreign cores of each round)",
-        default="wandb_offline",
-        choices={name: meaning for name, (_, meaning) in TRACKERS.items()},
+        default="auto",
+        choices={
+            "auto": "none, unless you use W&B: then what its variables say, else wandb_offline",
+            **{name: meaning for name, (_, meaning) in TRACKERS.items()},
+        },
         keys={
             "project": "xla-sweeps",
             **dict.fromkeys(("entity", "group", "run_name", "notes", "job_type")),

@@ -108,7 +108,7 @@ MIN_TRIALS_FOR_AA = 8
 QUICK = "quick"
 
 
-def _twin_words(task: Task) -> list[str]:
+def twin_words(task: Task) -> list[str]:
     """The overrides of a trial's A/A twin: the same trial with graph mode against itself."""
     # Above effort quick, twice the replicates make two A/A pairs of it: of copies in the same
     # processes, and of a copy in every second process against the other copy in the others.
@@ -136,10 +136,18 @@ def with_aa(tasks: Sequence[Task], compose: Callable[[Sequence[str]], Task]) -> 
             continue
         due = counts[task.effort] % AA_EVERY == 0
         counts[task.effort] += 1
-        if due and (twin := compose(_twin_words(task))).key not in keys:
+        if due and (twin := compose(twin_words(task))).key not in keys:
             keys.add(twin.key)
             planned.append(twin)
     return planned
+
+
+def is_twin_due(counted: Path, effort: str) -> bool:
+    """Count one more trial of an agent, in its file; True if a twin follows, by the same rule."""
+    earlier = counted.read_text("utf-8").split() if counted.exists() else []
+    counted.write_text(" ".join([*earlier, effort]), encoding="utf-8")
+    first = MIN_TRIALS_FOR_AA - 1 if effort == QUICK else 0
+    return (earlier.count(effort) - first) % AA_EVERY == 0
 
 
 def add_duplicates(tasks: Sequence[Task]) -> None:

@@ -176,6 +176,14 @@ def cpu_environment(backend: Backend) -> dict[str, str]:
     return child_environment(os.environ, device=cpu, backend=backend, extra=backend.logging(2))
 
 
+def uses_wandb(environ: Mapping[str, str]) -> bool:
+    """True if a variable or a login of W&B is there."""
+    home = Path(environ.get("HOME") or Path.home())
+    netrc = read_or_empty(Path(environ.get("NETRC") or home / ".netrc"))
+    given = any(name.startswith("WANDB_") and value for name, value in environ.items())
+    return given or "wandb" in netrc or (home / ".config" / "wandb" / "settings").is_file()
+
+
 def dropped_flags(environ: Mapping[str, str]) -> list[str]:
     """Flags that name files and variables that seem to hold a secret, which a trial ignores."""
     return _flags(environ)[1]

@@ -57,18 +57,16 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         recorded: file to which the path of each new record is appended, or "".
         together: leases to hold, besides the device's own, while a process measures: of all
             devices that would slow each other down.
-        config_dir: a further folder of configuration files, in place of the command's, or "".
-        trusts_config: whether its files may set what a person may type.
-        results_dir: the results folder, in place of the command's, or "".
+        words: options that a person typed for every trial, in place of the command's.
+        counted: the file in which an agent counts its trials, for the checks of its machine; or "".
     """
 
     parent: int = 0
     known_records: int | None = None
     recorded: str = ""
     together: tuple[str, ...] = ()
-    config_dir: str = ""
-    trusts_config: bool = False
-    results_dir: str = ""
+    words: tuple[str, ...] = ()
+    counted: str = ""
 
     def environment(self) -> dict[str, str]:
         """The variable that carries it."""

@@ -241,13 +241,15 @@ class Pairs:
         """Measure pairs and look at them until all is settled."""
         result, plan, modes = self.result, self.plan, self.modes
         seed = plan.before.settings.trial.seed
+        sizes = (side.settings.trial.batch_size for side in (plan.after, plan.before))
+        samples = math.log(next(sizes) / next(sizes))
         while len(result.pairs) < result.looks * LOOK:
             before_first = (len(result.pairs) + seed) % 2 == 0
             measured = self.measure(before_first=before_first)
             if measured.interrupted:
                 return
             ratios = {mode: measured.ratio(mode) for mode in modes}
-            kept = {mode: ratio for mode, ratio in ratios.items() if ratio is not None}
+            kept = {mode: one - samples for mode, one in ratios.items() if one is not None}
             result.pairs.append(Pair(before_first, kept))
             result.contaminated += measured.contaminated
             for mode in modes:

@@ -162,7 +162,7 @@ def _searching(folders: Sequence[str]) -> Iterator[None]:
 def require_comparable(before: Side, after: Side) -> None:
     """Refuse sides whose calls cannot take turns or do not do the same, by a `ConfigError`."""
     first, second = (side.settings.trial for side in (before, after))
-    for name in ("modes", "device", "scenario", "batch_size", "batches", "copies", "effort"):
+    for name in ("modes", "device", "scenario", "batches", "copies", "effort"):
         if getattr(first, name) != getattr(second, name):
             raise ConfigError(f"{name}: both sides need the same")
     if any(parse(label)[1] > 1 for label in first.modes):

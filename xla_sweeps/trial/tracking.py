@@ -5,6 +5,7 @@ A tracker never raises into a trial nor delays it: its problems are warnings in 
 
 from __future__ import annotations
 
+import os
 import pkgutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 from xla_sweeps.schema.backend import Backend, backends_of
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.schema.modes import headline_candidates, headline_of, is_told_by, mode_of
-from xla_sweeps.schema.options import TRACKERS
+from xla_sweeps.schema.options import TRACKERS, WANDB_DIR
 from xla_sweeps.schema.overrides import asked_of, data_name, inputs_text, runtime_text
 from xla_sweeps.schema.record import GpuSpan, Record
 from xla_sweeps.schema.row import TrialSummary, precision_words
@@ -45,6 +46,11 @@ class RunHeader:
     telemetry: bool = False
     connect_timeout_s: float = 20.0
     finish_timeout_s: float = 60.0
+
+    @property
+    def wandb_dir(self) -> Path:
+        """The folder in which W&B's client makes its folder `wandb`."""
+        return Path(os.environ.get(WANDB_DIR) or self.results_dir).absolute()
 
 
 def run_header(

@@ -107,8 +107,7 @@ def show_sweep(
     """
     console.paragraph(f"{name}: {count_noun(planned, 'trial')}: {words_of(counts)}", "bold")
     show_headlines(rows, results_dir)
-    for group in console.scenario_groups(by_scenario(rows, key=lambda row: row.trial.scenario)):
-        _show_sums(group, planned)
+    show_sums(rows, planned)
     _show_failures(rows, gave_up)
     if stopped:
         console.paragraph(f"stopped: {stopped}", "red")
@@ -129,6 +128,12 @@ def show_headlines(rows: Sequence[ComparisonRow], results_dir: Path) -> None:
     if len(rows) > ROWS_SHOWN:
         folder = shlex.quote(str(results_dir))
         console.say(f"and {len(rows) - ROWS_SHOWN:,} more: xla-sweeps results {folder}")
+
+
+def show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
+    """Show verdicts, mean speedups and the A/A test of so many trials, by scenario."""
+    for group in console.scenario_groups(by_scenario(rows, key=lambda row: row.trial.scenario)):
+        _show_sums(group, planned)
 
 
 def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:

@@ -177,7 +177,7 @@ class Session:
     def _init(self, mode: Literal["online", "offline"], header: dict[str, Any]) -> None:
         """`wandb.init` without console capture, system metrics, code or machine data."""
         under_agent = bool(os.environ.get("WANDB_SWEEP_ID")) and not header.get("run_id")
-        folder = Path(header["results_dir"])
+        folder = Path(header["wandb_dir"])
         folder.mkdir(parents=True, exist_ok=True)
         place = {} if under_agent else {"project": header["project"], "entity": header["entity"]}
         self.run = wandb.init(

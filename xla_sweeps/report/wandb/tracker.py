@@ -59,7 +59,7 @@ class WandbTracker(Tracker):
         """Start the helper, which loads W&B's client while the measuring process starts."""
         self._header = header
         try:
-            self._helper = Helper(header.results_dir / "wandb" / "tracker.log")
+            self._helper = Helper(header.wandb_dir / "wandb" / "tracker.log")
         except OSError as error:
             self._problem = str(error)
 
@@ -113,7 +113,7 @@ class WandbTracker(Tracker):
         content = run_content(self._header, records, summary, exit_code=exit_code)
         answer = self._helper.ask("finish", within_s, within_s=within_s, **content)
         self._helper.end(0.0 if answer is None else CLOSE_GRACE_S)
-        place = str(self._header.results_dir / "wandb")
+        place = str(self._header.wandb_dir / "wandb")
         numbers = [record.replicate for record in records]
         if answer is None:
             if self._online and os.environ.get("WANDB_SWEEP_ID"):  # `push` repairs the agent's run
@@ -143,7 +143,7 @@ def header_document(header: RunHeader) -> dict[str, Any]:
     return {
         **asdict(header),
         "own_run_id": own_run_id(header),
-        "results_dir": str(header.results_dir.absolute()),
+        "wandb_dir": str(header.wandb_dir),
         "tags": list(header.tags),
     }
 

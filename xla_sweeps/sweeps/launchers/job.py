@@ -13,11 +13,12 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
 from xla_sweeps.errors import BUG_CODE, LOCKED_CODE, USAGE_CODE
+from xla_sweeps.schema.options import WANDB_DIR, WANDB_VARIABLES
 from xla_sweeps.system.files import folder_in, tail
 from xla_sweeps.system.process import (
     STOP_SIGNALS,
@@ -37,6 +38,16 @@ LOOK_S = 15.0
 """Seconds between two checks whether a running job has written anything."""
 
 _TAIL_BYTES = 4096
+
+_VARIABLES = (WANDB_DIR, "WANDB_MODE", "WANDB_PROJECT", "WANDB_TAGS", *WANDB_VARIABLES.values())
+
+
+def wandb_variables() -> dict[str, str]:
+    """W&B's variables that a person has set here, its folder as an absolute path; no key."""
+    given = {name: os.environ[name] for name in _VARIABLES if os.environ.get(name)}
+    if folder := given.get(WANDB_DIR):
+        given[WANDB_DIR] = str(Path(folder).absolute())
+    return given
 
 
 class End(StrEnum):
@@ -67,6 +78,7 @@ class Job:
         accelerator: part of the name of the device that it needs.
         slot: the one that it must run on, for a launcher that `targets` them.
         silent_s: seconds without a line in its log after which it is killed.
+        folder, variables: where the person is, for relative paths, and W&B's variables there.
     """
 
     arguments: tuple[str, ...]
@@ -75,6 +87,8 @@ class Job:
     known_records: int = 0
     accelerator: str | None = None
     slot: str | None = None
+    folder: Path = field(default_factory=Path.cwd)
+    variables: Mapping[str, str] = field(default_factory=wandb_variables)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +132,9 @@ def start(
         return start_process(
             [*command, *job.arguments],
             output=output,
-            environment={**environment, **assignment.environment()},
+            environment={**environment, **job.variables, **assignment.environment()},
             cores=cores,
+            folder=job.folder if job.folder.is_dir() else None,
         )
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from xla_sweeps.errors import ConfigError, XlaSweepsError, how_to_install
+from xla_sweeps.schema.options import WANDB_DIR
 from xla_sweeps.sweeps.launchers import QUEUE_LIMIT, SLOTS, Launcher, LauncherRequest, Options
 from xla_sweeps.sweeps.launchers.job import (
     End,
@@ -105,6 +106,7 @@ class RayLauncher(Launcher):
         """Queue a job as a task with one GPU where the cluster has any, else all CPUs of a node."""
         task = self._ray.remote(max_calls=1, max_retries=0, **self._resources(job))(run_job)
         key = f"{id(job)}-{job.log.name}"
+        job = replace(job, log=job.log.absolute())
         ref = task.remote(job, self._command, key, self._notes)
         future: Future[Ended] = Future()
         self._jobs[future] = (ref, key)
@@ -227,8 +229,10 @@ def run_job(job: Job, command: Sequence[str], key: str, notes: Any) -> Ended:
         ray.get(notes.note_start.remote(key, node), timeout=10)
     with tempfile.TemporaryDirectory(prefix="xla_sweeps-") as folder:
         results = Path(folder) / "results"
-        arguments = (*_elsewhere(job.arguments), f"results_dir={results}")
-        job = replace(job, arguments=arguments, log=results / "logs" / "sweeps" / "ray" / "job.log")
+        arguments = (*_elsewhere(job), f"results_dir={results}")
+        kept, log = job.log.parents[3], results / "logs" / "sweeps" / "ray" / "job.log"
+        places = {WANDB_DIR: str(kept)} if kept.is_dir() else {}  # what is written here is removed
+        job = replace(job, arguments=arguments, log=log, variables={**places, **job.variables})
         variables = {**given_variables(), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # as Ray numbers them
         cores: tuple[int, ...] = ()
         with contextlib.suppress(XlaSweepsError):
@@ -250,10 +254,11 @@ def run_job(job: Job, command: Sequence[str], key: str, notes: Any) -> Ended:
         )
 
 
-def _elsewhere(arguments: Sequence[str]) -> list[str]:
+def _elsewhere(job: Job) -> list[str]:
     """A job's arguments for a node: no results folder; of trackers only one that is asked for."""
-    kept = [word for word in arguments if not word.startswith("results_dir=")]
-    tracked = any(word.startswith("tracker=") for word in kept)
+    kept = [word for word in job.arguments if not word.startswith("results_dir=")]
+    asked = {WANDB_DIR, "WANDB_MODE"}.intersection(job.variables)
+    tracked = asked or any(word.startswith("tracker=") for word in kept)
     return kept if tracked else [*kept, "tracker=none"]
 
 

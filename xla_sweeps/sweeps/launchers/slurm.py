@@ -18,7 +18,7 @@ import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -145,7 +145,7 @@ class SlurmLauncher(Launcher):
     def submit(self, job: Job) -> Future[Ended]:
         """Queue a job; jobs that come close together share an array."""
         end = self._folder / f"{next(self._numbers):06d}.end.json"
-        submitted = _Submitted(Future(), job, end)
+        submitted = _Submitted(Future(), replace(job, log=job.log.absolute()), end)
         with self._lock:
             self._waiting.append(submitted)
             self._jobs[submitted.future] = submitted

@@ -24,10 +24,12 @@ import yaml
 
 from xla_sweeps.config.foreign import may_set
 from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.schema.options import WANDB_DIR
 from xla_sweeps.schema.overrides import overrides
 from xla_sweeps.store.store import folder_below
 from xla_sweeps.sweeps.definition import load_sweep
 from xla_sweeps.sweeps.launchers import DEVICES, Launcher, Options, Screen
+from xla_sweeps.sweeps.launchers.job import wandb_variables
 from xla_sweeps.sweeps.launchers.slots import Slot, job_environment
 from xla_sweeps.system.files import replace_whole
 from xla_sweeps.system.process import (
@@ -54,6 +56,12 @@ _ARGUMENTS = "${args_json}"
 
 COMMAND = [*_PROGRAM, _ARGUMENTS]
 
+_OURS = re.compile(
+    r"(\$\{env\} )?((\$\{interpreter\}|python3?) (-P )?(-m xla_sweeps|(\S*/)?xla_sweeps"
+    r"(/__main__\.py)?)|xla-sweeps)"
+)
+"""Beginnings of a command that mean this program, `${program}` replaced; none is run as it is."""
+
 _ALLOWED = (
     "agents would run it on every machine: remove it, or write "
     f"{COMMAND} and key=value words that a file may set"
@@ -69,6 +77,7 @@ SHIM = """#!/usr/bin/env bash
 # The interpreter that the agent starts, in the folder that we were in. A child that a signal killed
 # becomes an exit code above 128, which it counts.
 cd {folder} || exit
+{variables}
 {python} -P "$@" &
 child=$!
 trap 'kill -TERM $child 2>/dev/null' TERM
@@ -135,13 +144,13 @@ def run(
     slots: Sequence[Slot],
     results_dir: Path,
     screen: Screen,
-    places: Assignment | None = None,
+    words: Sequence[str] = (),
     max_failed: int = MAX_FAILED,
 ) -> int:
     """One agent on each device until the sweep has no more trials; exit code 1 where one gave up.
 
-    An agent gives up after `max_failed` trials in a row. Its trials use the folders of `places` in
-    place of those of the sweep.
+    An agent gives up after `max_failed` trials in a row. Its trials have these options in place of
+    the sweep's.
     """
     agents_folder = folder_below(results_dir.resolve(), "logs", "agents")
     folder = Path(tempfile.mkdtemp(prefix=f"{path.rpartition('/')[2]}-", dir=agents_folder))
@@ -152,7 +161,7 @@ def run(
             for slot in slots:
                 if stop.number:
                     break
-                agent = _start(path, slot, folder, shim, places or Assignment(), max_failed)
+                agent = _start(path, slot, folder, shim, words, max_failed)
                 agents.append(agent)
                 screen.running(slot.name, f"wandb agent {path}", agent.log)
                 if slot is not slots[-1]:
@@ -166,15 +175,16 @@ def run(
 
 
 def _start(
-    path: str, slot: Slot, folder: Path, shim: Path, places: Assignment, max_failed: int
+    path: str, slot: Slot, folder: Path, shim: Path, words: Sequence[str], max_failed: int
 ) -> _Agent:
     """Start an agent in a new folder: W&B's client obeys a file wandb/settings where it starts."""
     log = folder / f"{slot.name.replace(':', '')}.log"
+    assignment = Assignment(words=tuple(words), counted=str(log.with_suffix(".counted")))
     environment = {
         **job_environment(os.environ, slot),
-        **places.environment(),
+        **assignment.environment(),
         "PATH": f"{shim}{os.pathsep}{os.environ.get('PATH', '')}",
-        "WANDB_DIR": str(folder),
+        WANDB_DIR: str(folder),
         "WANDB_AGENT_DISABLE_FLAPPING": "true",  # a model that does not compile is a result
         "WANDB_AGENT_MAX_INITIAL_FAILURES": str(max_failed),
         "WANDB_AGENT_KILL_DELAY": str(TERM_TIMEOUT_S),
@@ -221,8 +231,11 @@ def _shim(folder: Path) -> Path:
     shim = folder / "bin"
     shim.mkdir()
     script = shim / "python"
+    place = wandb_variables().get(WANDB_DIR)  # the agent has its own, and would pass it on
+    export = f"export {WANDB_DIR}={shlex.quote(place)}" if place else f"unset {WANDB_DIR}"
     here = shlex.quote(str(Path.cwd()))
-    script.write_text(SHIM.format(python=sys.executable, folder=here), encoding="utf-8")
+    text = SHIM.format(python=sys.executable, folder=here, variables=export)
+    script.write_text(text, encoding="utf-8")
     script.chmod(0o755)
     return shim
 
@@ -233,12 +246,15 @@ def command_of(path: Path) -> list[str]:
     Raises:
         ConfigError: the definition has another one.
     """
-    given = yaml.safe_load(path.read_text(encoding="utf-8")).get("command") or COMMAND
-    words = list(map(str, given)) if isinstance(given, list) else [str(given)]
-    program = [word for word in _PROGRAM if word != "-P" or word in words]
-    if words[: len(program)] != program:
+    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    given = document.get("command") or COMMAND
+    words = list(map(str, given)) if isinstance(given, list) else str(given).split()
+    program = str(document.get("program") or "${program}").split()
+    flat = [part for word in words for part in (program if word == "${program}" else [word])]
+    beginnings = (count for count in range(len(flat)) if _OURS.fullmatch(" ".join(flat[:count])))
+    if not (count := next(beginnings, 0)):
         raise ConfigError(f"{path}: command: {shlex.join(words)}: {_ALLOWED}")
-    words = words[len(program) :]
+    words = [_ARGUMENTS if word == "${args_no_hyphens}" else word for word in flat[count:]]
     for word in words:
         key, equals, value = word.partition("=")
         if word != _ARGUMENTS and not (equals and may_set(key, value)):
