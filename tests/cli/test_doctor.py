@@ -16,9 +16,10 @@ from neighbour import hog
 from xla_sweeps.cli import doctor
 from xla_sweeps.cli.doctor import diagnose
 from xla_sweeps.cli.main import run
-from xla_sweeps.errors import ConfigError, how_to_install
+from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.backend import Backend, default_backend
 from xla_sweeps.system import devices, environment
+from xla_sweeps.system.installation import how_to_install
 from xla_sweeps.trial import neighbours
 
 

@@ -95,6 +95,7 @@ def test_pip_sets_up_where_there_is_no_uv_and_uv_asks_the_index_that_pip_is_told
     (checkout / "scripts").mkdir(parents=True)
     for name in ("setup", "install.py"):
         shutil.copy(ROOT / "scripts" / name, checkout / "scripts")
+    shutil.copytree(ROOT / "core", checkout / "core")
     (checkout / "pyproject.toml").write_text(PROJECT)
     (checkout / "backend.py").write_text(
         BACKEND.replace("METADATA", repr(metadata("tiny", "1.0", "part")), 1)

@@ -45,6 +45,7 @@ from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
 from xla_sweeps.schema.options import BY_NAME, unknown_option
 from xla_sweeps.schema.overrides import option_of, override_value
+from xla_sweeps.system.installation import install
 
 ALLOWED_RESOLVERS = {"now", "hydra", "oc.select", "oc.dict.keys", "oc.dict.values"}
 
@@ -295,6 +296,6 @@ def unknown_choice(group: str, choice: str) -> ConfigError:
     if group == "hydra/launcher":
         if choice in LAUNCHERS:
             package = f"hydra-{choice.partition('_')[0]}-launcher"
-            return ConfigError(f"{group}={choice}: install its plugin: pip install {package}")
+            return ConfigError(f"{group}={choice}: install its plugin: {install(package)}")
         return unknown_name(group, choice, ["basic", *LAUNCHERS])
     return unknown_name(group, choice, group_choices(group))
