@@ -156,9 +156,10 @@ def _versions(packages: Mapping[str, str]) -> Iterator[Finding]:
     for each in backends():
         if each not in able:
             name = _main_package(each)
-            yield Finding("absent", name, f"not installed (optional: {install(*each.identity)})")
-    for lacking, owner in unmet(*(name for each in able for name in each.packages)):
-        yield Finding("warn", owner, f"needs {lacking}", install(lacking))
+            how = install(*(environment.absent(each) or [name]))
+            yield Finding("absent", name, f"not installed (optional: {how})")
+    for one in unmet(*(name for each in able for name in each.packages)):
+        yield Finding("warn", one.owner, f"needs {one.needed}", install(*one.words))
 
 
 def _main_package(backend: Backend) -> str:

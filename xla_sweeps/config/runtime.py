@@ -48,8 +48,8 @@ _HOST = Device(kind="cpu", index=0, name="")
 
 def check_backend(backend: Backend, spec: ModelSpec) -> None:
     """Refuse a backend that is not installed, or that cannot run the model."""
-    environment.require(backend)
     library = spec.recipe.get("library", spec.library)
+    environment.require(backend, library)
     kind = "a SavedModel" if spec.recipe.get("kind") == "saved_model" else f"built by {library}"
     if backend.libraries and (library not in backend.libraries or kind == "a SavedModel"):
         raise ConfigError(

@@ -267,18 +267,19 @@ def is_installed(module: str) -> bool:
     return spec is not None and spec.origin is not None
 
 
-def absent(backend: Backend) -> list[str]:
-    """Modules that a backend needs and that are not installed."""
-    return [module for module in backend.identity if not is_installed(module)]
+def absent(backend: Backend, library: str = "") -> list[str]:
+    """Modules that a backend needs for a model of a library and that are not installed."""
+    needed = (one for one in backend.identity if one != "tf_keras" or one == library)
+    return [module for module in needed if not is_installed(module)]
 
 
-def require(backend: Backend) -> None:
+def require(backend: Backend, library: str = "") -> None:
     """Refuse a backend that is not installed, with the command that installs it.
 
     Raises:
         ConfigError: a module that it needs is not there.
     """
-    if missing := absent(backend):
+    if missing := absent(backend, library):
         able = [f"backend={each.name}" for each in backends() if not absent(each)]
         instead = f"; or add {' or '.join(able)}" if able else ""
         verb = "is" if len(missing) == 1 else "are"

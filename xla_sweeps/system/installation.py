@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
+from typing import NamedTuple
 
 EXTRAS = {
     "gpu": ("tensorflow[and-cuda]",),
@@ -57,21 +58,32 @@ def _uv_tool(receipt: Path, requirements: tuple[str, ...]) -> list[str]:
     return [*words, *(["--editable"] if "editable" in own else []), f"{place}{extras}"]
 
 
+class Unmet(NamedTuple):
+    """A requirement of an installed package, by name and version, and what to install for it."""
+
+    owner: str
+    needed: str
+    words: tuple[str, ...]
+
+
 def cure(*packages: str) -> str:
     """What is `unmet`, and the command that installs it; "" if nothing is."""
-    lacking = dict(unmet(*packages))
-    needs = "; ".join(f"{owner} needs {needed}" for needed, owner in lacking.items())
-    return f"{needs}: {install(*lacking)}" if lacking else ""
+    lacking = list(unmet(*packages))
+    needs = "; ".join(f"{one.owner} needs {one.needed}" for one in lacking)
+    words = dict.fromkeys(word for one in lacking for word in one.words)
+    return f"{needs}: {install(*words)}" if lacking else ""
 
 
-def unmet(*packages: str) -> Iterator[tuple[str, str]]:
-    """Requirements of packages and of those that they need that are not met, and whose they are.
+def unmet(*packages: str) -> Iterator[Unmet]:
+    """Requirements of packages, and of those that they need, that are not met.
 
-    Those of this package itself count if they are installed: the frameworks are a choice.
+    Those of this package itself count if they are installed: the frameworks are a choice. Where one
+    of `packages` has another version, what needs it is to follow: tf-keras, and not TensorFlow.
     """
     from packaging.requirements import Requirement
 
-    owners = [_OWN, *packages]
+    kept = [name.replace("_", "-") for name in packages]
+    owners = [_OWN, *kept]
     for owner in owners:  # it grows
         version = version_of(owner)
         for text in (metadata.requires(owner) or ()) if version else ():
@@ -81,14 +93,17 @@ def unmet(*packages: str) -> Iterator[tuple[str, str]]:
                 continue
             if one.marker and not one.marker.evaluate({"extra": ""}):
                 continue
-            found = version_of(one.name)
-            module = re.sub(r"[-.]", "_", one.name)  # tensorflow-cpu brings TensorFlow too
+            name, found = one.name.replace("_", "-"), version_of(one.name)
+            module = re.sub(r"[-.]", "_", name)  # tensorflow-cpu brings TensorFlow too
             if found is None and (owner == _OWN or importlib.util.find_spec(module)):
                 continue
             if found is None or not one.specifier.contains(found, prereleases=True):
-                yield f"{one.name}{one.specifier}", f"{owner} {version}"
-            if one.name not in owners:
-                owners.append(one.name)
+                needed = f"{name}{one.specifier}"
+                follows = found and name in kept and owner != _OWN
+                words = (owner, f"{name}=={found}") if follows else (needed,)
+                yield Unmet(f"{owner} {version}", needed, words)
+            if name not in owners:
+                owners.append(name)
 
 
 def version_of(package: str) -> str | None:
