@@ -158,8 +158,8 @@ def _versions(packages: Mapping[str, str]) -> Iterator[Finding]:
             name = _main_package(each)
             how = install(*(environment.absent(each) or [name]))
             yield Finding("absent", name, f"not installed (optional: {how})")
-    for one in unmet(*(name for each in able for name in each.packages)):
-        yield Finding("warn", one.owner, f"needs {one.needed}", install(*one.words))
+    for lacking, words in unmet(*(name for each in able for name in each.packages)).items():
+        yield Finding("warn", "packages", lacking, install(*words))
 
 
 def _main_package(backend: Backend) -> str:

@@ -8,10 +8,8 @@ import shlex
 import shutil
 import sys
 import tomllib
-from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import NamedTuple
 
 EXTRAS = {
     "gpu": ("tensorflow[and-cuda]",),
@@ -58,52 +56,43 @@ def _uv_tool(receipt: Path, requirements: tuple[str, ...]) -> list[str]:
     return [*words, *(["--editable"] if "editable" in own else []), f"{place}{extras}"]
 
 
-class Unmet(NamedTuple):
-    """A requirement of an installed package, by name and version, and what to install for it."""
-
-    owner: str
-    needed: str
-    words: tuple[str, ...]
-
-
 def cure(*packages: str) -> str:
     """What is `unmet`, and the command that installs it; "" if nothing is."""
-    lacking = list(unmet(*packages))
-    needs = "; ".join(f"{one.owner} needs {one.needed}" for one in lacking)
-    words = dict.fromkeys(word for one in lacking for word in one.words)
-    return f"{needs}: {install(*words)}" if lacking else ""
+    lacking = unmet(*packages)
+    words = dict.fromkeys(word for wanted in lacking.values() for word in wanted)
+    return f"{'; '.join(lacking)}: {install(*words)}" if lacking else ""
 
 
-def unmet(*packages: str) -> Iterator[Unmet]:
-    """Requirements of packages, and of those that they need, that are not met.
+def unmet(*packages: str) -> dict[str, tuple[str, ...]]:
+    """Sentences on what packages, and those that they need, lack; and what to install for each.
 
-    Those of this package itself count if they are installed: the frameworks are a choice. Where one
-    of `packages` has another version, what needs it is to follow: tf-keras, and not TensorFlow.
+    Requirements of this package itself count if they are installed: the frameworks are a choice.
+    Where one of `packages` has another version, what needs it follows it: tf-keras TensorFlow.
     """
     from packaging.requirements import Requirement
 
-    kept = [name.replace("_", "-") for name in packages]
+    kept, lacking = [name.replace("_", "-") for name in packages], {}
     owners = [_OWN, *kept]
     for owner in owners:  # it grows
-        version = version_of(owner)
-        for text in (metadata.requires(owner) or ()) if version else ():
+        for text in (metadata.requires(owner) or ()) if version_of(owner) else ():
             try:
                 one = Requirement(text)
             except ValueError:  # of an earlier format
                 continue
+            name, found = one.name.replace("_", "-"), version_of(one.name)
             if one.marker and not one.marker.evaluate({"extra": ""}):
                 continue
-            name, found = one.name.replace("_", "-"), version_of(one.name)
-            module = re.sub(r"[-.]", "_", name)  # tensorflow-cpu brings TensorFlow too
+            if name not in owners:
+                owners.append(name)
+            module = re.sub(r"[-.]", "_", name)
             if found is None and (owner == _OWN or importlib.util.find_spec(module)):
-                continue
+                continue  # tensorflow-cpu brings TensorFlow too
             if found is None or not one.specifier.contains(found, prereleases=True):
                 needed = f"{name}{one.specifier}"
                 follows = found and name in kept and owner != _OWN
                 words = (owner, f"{name}=={found}") if follows else (needed,)
-                yield Unmet(f"{owner} {version}", needed, words)
-            if name not in owners:
-                owners.append(name)
+                lacking[f"{owner} {version_of(owner)} needs {needed}"] = words
+    return lacking
 
 
 def version_of(package: str) -> str | None:
