@@ -364,6 +364,9 @@ sys.exit(run(sys.argv[2:]))
 """
 
 
+RAY = f"ray needs Ray: {how_to_install('ray')}"
+
+
 @pytest.mark.parametrize(
     ("package", "words", "says"),
     [
@@ -371,7 +374,7 @@ sys.exit(run(sys.argv[2:]))
         (
             "ray",
             ("smoke", "--launcher", "ray"),
-            f"ray needs Ray: {how_to_install('ray')}",
+            f"--launcher {RAY}",
         ),
     ],
 )

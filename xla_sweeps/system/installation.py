@@ -71,7 +71,8 @@ def unmet(*packages: str) -> dict[str, tuple[str, ...]]:
     """
     from packaging.requirements import Requirement
 
-    kept, lacking = [name.replace("_", "-") for name in packages], {}
+    lacking: dict[str, tuple[str, ...]] = {}
+    kept = [name.replace("_", "-") for name in packages]
     owners = [_OWN, *kept]
     for owner in owners:  # it grows
         for text in (metadata.requires(owner) or ()) if version_of(owner) else ():
@@ -90,8 +91,8 @@ def unmet(*packages: str) -> dict[str, tuple[str, ...]]:
             if found is None or not one.specifier.contains(found, prereleases=True):
                 needed = f"{name}{one.specifier}"
                 follows = found and name in kept and owner != _OWN
-                words = (owner, f"{name}=={found}") if follows else (needed,)
-                lacking[f"{owner} {version_of(owner)} needs {needed}"] = words
+                wanted = (owner, f"{name}=={found}") if follows else (needed,)
+                lacking[f"{owner} {version_of(owner)} needs {needed}"] = wanted
     return lacking
 
 
