@@ -184,12 +184,17 @@ def test_a_framework_alone_is_an_environment_that_checks_itself_refuses_and_meas
     assert refused.stderr.endswith(f"; or add backend={name}\n")
     assert not (tmp_path / "r").exists()
     assert measured(python, tmp_path, f"backend={name}")["status"] == "ok"
+    lines = ["method: grid", "parameters:", "  batch_size: {value: 3}"]
+    (tmp_path / "s.yaml").write_text("\n".join(lines))
+    words = ["model=tiny_dense", f"backend={name}", "effort=quick", "tracker=none", "results_dir=s"]
+    sweep = [python, "-m", "xla_sweeps", "sweep", "s.yaml", *words]
+    assert subprocess.run(sweep, cwd=tmp_path, capture_output=True).returncode == 0
 
 
 @pytest.mark.exhaustive
 def test_the_program_without_tensorflow_is_whole_where_it_is_installed(tmp_path: Path) -> None:
     told = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", "packages"]
-    subprocess.run([*told, ROOT / "core"], cwd=tmp_path, check=True)
+    subprocess.run([*told, str(ROOT / "core")], cwd=tmp_path, check=True)
     package = tmp_path / "packages/xla_sweeps"
     assert (package / "data/conf/config.yaml").is_file()
     assert (package / "data/sweeps/smoke.yaml").is_file()
