@@ -4,7 +4,7 @@ Started by `scripts/setup`. uv takes less than half of the processor time that p
 one on the PATH, or one that pip puts into the environment; it is told what pip's configuration says
 of indexes. Where that says more than uv has words for, or uv fails, it is pip.
 
-    python scripts/install.py [EXTRAS]
+    python scripts/install.py [EXTRAS [PROJECT]]
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ IRRELEVANT = {
 """Settings of pip that change nothing about what is installed, or from where."""
 
 
-def main(extras: str) -> int:
-    """Install the checkout with these extras, `` or `dev,gpu`; the exit code of the installer."""
-    wanted = ["--editable", f".[{extras}]" if extras else ".", "--constraint", "constraints.txt"]
+def main(extras: str, project: str = ".") -> int:
+    """Install a project of the checkout with these extras, `` or `dev,gpu`: its exit code."""
+    named = f"{project}[{extras}]" if extras else project
+    wanted = ["--editable", named, "--constraint", "constraints.txt"]
     asked = pip_settings()
     variables = uv_variables(asked)
     uv = None if variables is None else find_uv()

@@ -24,19 +24,6 @@ _LISTED = 18
 _FRAGMENT = 5
 """Letters above which a name that holds what was given is what was meant."""
 
-EXTRAS = {
-    "gpu": "'tensorflow[and-cuda]'",
-    "keras-cv": "keras-cv",
-    "keras-hub": "keras-hub",
-    "hub": "keras-cv keras-hub tensorflow-hub 'setuptools<81'",
-    "report": "wandb-workspaces",
-    "bayes": "optuna",
-    "ray": "ray",
-    "jax": "jax",
-    "torch": "torch",
-}
-"""Argument of `pip install` in place of an extra of this package, which no package index has."""
-
 
 class XlaSweepsError(Exception):
     """Base of every error that is shown as one line, without a traceback.
@@ -82,11 +69,6 @@ REMOVED = {
 MEANT = {"batch": "batch_size", "bs": "batch_size", "jit_compile": "jit", "lr": "learning_rate"}
 MEANT |= {"image_size": "resolution", "dtype": "precision", "framework": "backend"}
 """Words of other libraries, and the options that they stand for."""
-
-
-def how_to_install(extra: str) -> str:
-    """The commands that install what an extra of this package (`keras-cv`) stands for."""
-    return f"pip install {EXTRAS[extra]}, or pip install '.[{extra}]' in a checkout"
 
 
 def did_you_mean(given: str, near: Iterable[str]) -> str:

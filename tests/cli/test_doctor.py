@@ -16,9 +16,10 @@ from neighbour import hog
 from xla_sweeps.cli import doctor
 from xla_sweeps.cli.doctor import diagnose
 from xla_sweeps.cli.main import run
-from xla_sweeps.errors import ConfigError, how_to_install
+from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.backend import Backend, default_backend
 from xla_sweeps.system import devices, environment
+from xla_sweeps.system.installation import how_to_install, install
 from xla_sweeps.trial import neighbours
 
 
@@ -58,7 +59,7 @@ def test_doctor_asks_for_the_packages_of_every_backend_but_needs_the_default_one
     findings = {finding.subject: finding for finding in diagnose(tmp_path, seconds=0.1)}
     assert findings["tensorflow"].level == "ok"
     assert findings["otherlib"].level == "absent"
-    assert "pip install otherlib" in findings["otherlib"].shown
+    assert install("otherlib") in findings["otherlib"].shown
 
 
 def test_without_tensorflow_another_backend_is_enough(
@@ -71,10 +72,10 @@ def test_without_tensorflow_another_backend_is_enough(
     assert doctor._next(listed).endswith("model=mobilenet_v2 backend=jax")
     assert {findings[name].level for name in packages} == {"ok"}
     line = findings["tensorflow"]
-    optional = "not installed (optional: pip install tensorflow)"
+    optional = f"not installed (optional: {install('tensorflow')})"
     assert (line.level, line.shown) == ("absent", optional)
     assert not {"tf_keras", "tensorflow-hub", "keras-cv"} & set(findings)
-    with pytest.raises(ConfigError, match="--full: needs TensorFlow: pip install tensorflow"):
+    with pytest.raises(ConfigError, match=r"--full: needs TensorFlow: .*install tensorflow"):
         doctor.doctor_command(["--full", "--seconds", "0.1"])
 
 

@@ -68,7 +68,7 @@ sweep own -> sweep own: a file is named in full: own.yaml
 sweep smoek -> unknown sweep 'smoek'. Did you mean 'smoke'? `xla-sweeps sweep --lis
 modle=vgg16 -> unknown option 'modle'. Did you mean 'model'?
 sweep -> sweep: the following arguments are required: file; `xla-sweeps sweep --help
-hydra/launcher=joblib -> hydra/launcher=joblib: install its plugin: pip install hydra
+hydra/launcher=joblib -> hydra/launcher=joblib: install its plugin:
 hydra/launcher=bsic -> unknown hydra/launcher 'bsic'. Did you mean 'basic'? Allowed:
 results_dir=/dev/null -> '/dev/null': expected a folder
 doctor --seconds -1 -> --seconds -1.0: expected 0 to 3600

@@ -28,6 +28,7 @@ from xla_sweeps.store import planned, rows
 from xla_sweeps.store.store import Store
 from xla_sweeps.store.table import headlines
 from xla_sweeps.system import devices
+from xla_sweeps.system.installation import how_to_install
 from xla_sweeps.system.leases import LEASES
 
 SWEEP = str(SUPPORT / "fake_sweep.py")
@@ -376,11 +377,18 @@ sys.exit(run(sys.argv[2:]))
 """
 
 
+RAY = f"ray needs Ray: {how_to_install('ray')}"
+
+
 @pytest.mark.parametrize(
     ("package", "words", "says"),
     [
-        ("optuna", ("s.yaml",), "method bayes needs Optuna: pip install optuna"),
-        ("ray", ("smoke", "--launcher", "ray"), "--launcher ray needs Ray: pip install ray"),
+        ("optuna", ("s.yaml",), f"method bayes needs Optuna: {how_to_install('bayes')}"),
+        (
+            "ray",
+            ("smoke", "--launcher", "ray"),
+            f"--launcher {RAY}",
+        ),
     ],
 )
 def test_a_dry_run_says_which_package_is_missing(

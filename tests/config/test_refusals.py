@@ -6,6 +6,7 @@ import pytest
 from composed import cases, complaint
 
 from xla_sweeps.system import environment
+from xla_sweeps.system.installation import install
 
 REFUSED = """
 source.name=hub -> option 'source.name' was removed: write source=NAME
@@ -129,10 +130,12 @@ def test_training_is_compared_in_one_backend_only(monkeypatch: pytest.MonkeyPatc
     assert "scenario=train_step: the modes of one trial are of one backend" in refusal
 
 
-@pytest.mark.parametrize("backend", ["jax", "torch"])
+@pytest.mark.parametrize("backend", ["jax", "torch", "tensorflow"])
 def test_a_backend_that_is_not_installed_is_one_line_with_the_command(
     backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(environment, "is_installed", lambda name: name != backend)
-    refusal = complaint("model=mobilenet_v2", f"backend={backend}")
-    assert f"{backend} is not installed; install it: pip install {backend}" in refusal
+    chosen = "auto" if backend == "tensorflow" else backend
+    refusal = complaint("model=mobilenet_v2", f"backend={chosen}")
+    told = f"backend={backend}: {backend} is not installed; install: {install(backend)}; or add b"
+    assert told in refusal

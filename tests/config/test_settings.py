@@ -21,6 +21,7 @@ from xla_sweeps.schema.options import BY_NAME
 from xla_sweeps.schema.overrides import asked_of
 from xla_sweeps.schema.trial import Precision, request_id
 from xla_sweeps.system.devices import cpu_name
+from xla_sweeps.system.installation import how_to_install
 from xla_sweeps.trial.tracking import run_header
 
 CATALOG = catalog.load_catalog()
@@ -90,8 +91,7 @@ def test_a_source_that_is_not_installed_is_refused_with_how_to_install_it(
         "xla_sweeps.system.environment.is_installed", lambda module: module != "keras_cv"
     )
     assert complaint("model=yolo_v8_m") == (
-        "source=keras_cv: keras_cv is not installed; install it: pip install "
-        "keras-cv, or pip install '.[keras-cv]' in a checkout"
+        f"source=keras_cv: keras_cv is not installed; install it: {how_to_install('keras-cv')}"
     )
     assert settings("model=resnet50").trial.model.source == "applications"
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+from other_environments import measured, python_of, run_trial
 from paths import ROOT
 
 from scripts.install import IRRELEVANT, find_uv, pip_settings, uv_variables
@@ -95,6 +97,7 @@ def test_pip_sets_up_where_there_is_no_uv_and_uv_asks_the_index_that_pip_is_told
     (checkout / "scripts").mkdir(parents=True)
     for name in ("setup", "install.py"):
         shutil.copy(ROOT / "scripts" / name, checkout / "scripts")
+    shutil.copytree(ROOT / "core", checkout / "core")
     (checkout / "pyproject.toml").write_text(PROJECT)
     (checkout / "backend.py").write_text(
         BACKEND.replace("METADATA", repr(metadata("tiny", "1.0", "part")), 1)
@@ -159,3 +162,46 @@ def test_pips_settings_are_those_of_installing_the_environment_first(
     assert pip.items() >= {"index-url": "https://b", "retries": "3", "cert": "b=c"}.items()
     assert pip["extra-index-url"].split() == ["https://c", "https://d"]
     assert "no-index" not in pip
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+@pytest.mark.timeout(900)  # the environment is made first
+@pytest.mark.parametrize("name", ["jax", "torch"])
+def test_a_framework_alone_is_an_environment_that_checks_itself_refuses_and_measures(
+    name: str, tmp_path: Path
+) -> None:
+    python = python_of(name)
+    site = next((python.parent.parent / "lib").glob("python3*")) / "site-packages"
+    assert not list(site.glob("tensorflow*"))
+    doctor = [str(python), "-m", "xla_sweeps", "doctor", "--seconds", "0.1"]
+    told = subprocess.run(doctor, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert told.rstrip().endswith(f"backend={name}")
+    assert " packages " not in told
+    refused = run_trial(python, tmp_path)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("xla-sweeps: backend=tensorflow: tensorflow is not installed")
+    assert refused.stderr.endswith(f"; or add backend={name}\n")
+    assert not (tmp_path / "r").exists()
+    loaded = measured(python, tmp_path, f"backend={name}")["status"]
+    assert loaded in ("ok", "contaminated")
+    lines = ["method: grid", "parameters:", "  batch_size: {value: 3}"]
+    (tmp_path / "s.yaml").write_text("\n".join(lines))
+    words = ["model=tiny_dense", f"backend={name}", "effort=quick", "tracker=none", "results_dir=s"]
+    sweep = [str(python), "-m", "xla_sweeps", "sweep", "s.yaml", *words]
+    assert subprocess.run(sweep, cwd=tmp_path, capture_output=True).returncode in (0, 3)
+
+
+@pytest.mark.exhaustive
+def test_the_program_without_tensorflow_is_whole_where_it_is_installed(tmp_path: Path) -> None:
+    told = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", "packages"]
+    subprocess.run([*told, str(ROOT / "core")], cwd=tmp_path, check=True)
+    package = tmp_path / "packages/xla_sweeps"
+    assert (package / "data/conf/config.yaml").is_file()
+    assert (package / "data/sweeps/smoke.yaml").is_file()
+    code = "import xla_sweeps.cli.main as m; print(m.__file__); m.run(['models', 'resnet50'])"
+    ran = [sys.executable, "-P", "-c", code]
+    own = {**os.environ, "PYTHONPATH": str(package.parent)}
+    shown = subprocess.run(ran, cwd=tmp_path, env=own, capture_output=True, text=True, check=True)
+    assert shown.stdout.startswith(str(package))
+    assert "ResNet50" in shown.stdout

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +14,6 @@ import pytest
 from paths import ROOT
 
 from xla_sweeps.system.leases import LEASES
-
-sys.path.append(str(ROOT / "scripts"))
-
-import install  # type: ignore[import-not-found]
-
-LEFT_OUT = ("tensorflow", "tf-keras", "wandb")
-
-CPU_BUILDS = {"torch": "+cpu"}
-"""Local versions: on Linux the public index has PyTorch with gigabytes of CUDA only."""
 
 OWN = """
 import keras
@@ -84,41 +72,11 @@ def run_trial(
 
 
 def python_of(extra: str) -> Path:
-    """The Python of an environment with the packages of an extra, made once.
+    """The Python of the environment that `scripts/setup` makes for `jax` or `torch` alone.
 
     Raises:
         subprocess.CalledProcessError: a package cannot be installed.
     """
-    place = ROOT / f".venv-{extra}"
-    stamp, wanted = place / "installed", _requirements(extra)
-    with (ROOT / ".venv.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not stamp.exists() or stamp.read_text() != "\n".join(wanted):
-            _make(place, wanted)
-            stamp.write_text("\n".join(wanted))
-    return place / "bin/python"
-
-
-def _requirements(extra: str) -> list[str]:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    needed = [*project["dependencies"], *project["optional-dependencies"][extra]]
-    named = {re.split(r"[\[<>=]", word)[0]: word for word in needed}
-    for name in CPU_BUILDS.keys() & named:
-        pinned = re.search(rf"^{name}==\S+", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
-        assert pinned is not None
-        named[name] = pinned[0] + CPU_BUILDS[name]
-    return [word for name, word in named.items() if name not in LEFT_OUT]
-
-
-def _make(place: Path, wanted: list[str]) -> None:
-    uv, told = install.find_uv(), install.uv_variables(install.pip_settings())
-    python, limited = str(place / "bin/python"), ("--constraint", str(ROOT / "constraints.txt"))
-    subprocess.run([sys.executable, "-m", "venv", "--clear", str(place)], check=True)
-    if uv is None or told is None:
-        command, variables = [python, "-m", "pip", "install", "--quiet", "--no-compile"], {}
-    else:
-        command, variables = [uv, "pip", "install", "--quiet", "--python", python], told
-    environ = {**variables, **os.environ}
-    subprocess.run([*command, *limited, *wanted], check=True, env=environ, cwd=ROOT)
-    site = next((place / "lib").glob("python3*")) / "site-packages"
-    (site / "checkout.pth").write_text(f"{ROOT}\n")
+    environ = {**os.environ, "PYTHON": sys.executable}
+    subprocess.run([ROOT / "scripts/setup", extra], env=environ, check=True)
+    return ROOT / f".venv-{extra}/bin/python"

@@ -151,7 +151,7 @@ NO_LIBRARY = "libcudnn.so.9: cannot open shared object file: No such file or dir
             NO_LIBRARY,
             Status.INFRA,
             "PyTorch cannot be loaded: libcudnn.so.9 is missing",
-            "pip install --force-reinstall torch",
+            "--force-reinstall torch",
         ),
     ],
 )

@@ -11,6 +11,7 @@ from xla_sweeps.api.border import refusing
 from xla_sweeps.errors import unknown_name
 from xla_sweeps.report.figures import NONE
 from xla_sweeps.schema.row import COLUMNS
+from xla_sweeps.system.installation import install
 from xla_sweeps.system.text import count_noun
 
 if TYPE_CHECKING:  # slow to import
@@ -62,7 +63,8 @@ class Table:
 
     def to_pandas(self, columns: str = "all") -> Any:
         """Convert to a data frame of pandas, which must be installed; `short` has what is shown."""
-        with refusing("to_pandas: no data frame", "pip install pandas, or use polars.DataFrame()"):
+        hint = f"{install('pandas')}, or use polars.DataFrame()"
+        with refusing("to_pandas: no data frame", hint):
             if columns not in ("all", "short"):
                 raise unknown_name("columns", str(columns), ("all", "short"))
             return (

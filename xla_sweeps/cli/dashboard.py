@@ -23,7 +23,7 @@ from xla_sweeps.cli.arguments import (
     read_trials,
 )
 from xla_sweeps.config.values import path_of
-from xla_sweeps.errors import ConfigError, StoreError, how_to_install
+from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report import export
 from xla_sweeps.report.dashboard import build
 from xla_sweeps.report.terminal.console import paragraph, progress_bar, warn
@@ -31,6 +31,7 @@ from xla_sweeps.report.wandb import credentials
 from xla_sweeps.report.wandb_report import publish
 from xla_sweeps.store.rows import Rows, load
 from xla_sweeps.store.table import rows_of
+from xla_sweeps.system.installation import how_to_install
 from xla_sweeps.system.text import count_noun
 
 

@@ -19,7 +19,7 @@ from xla_sweeps.cli.arguments import add_results_dir, command_parser
 from xla_sweeps.config.catalog import SOURCES
 from xla_sweeps.doctor import toolchain
 from xla_sweeps.doctor.check_result import Verdict
-from xla_sweeps.errors import ConfigError, StoreError, how_to_install
+from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report.figures import duration
 from xla_sweeps.report.self_check import page
 from xla_sweeps.report.terminal.console import Heartbeat, progress_bar
@@ -28,6 +28,7 @@ from xla_sweeps.report.wandb.credentials import login
 from xla_sweeps.schema.backend import Backend, backends, default_backend
 from xla_sweeps.store.store import Store
 from xla_sweeps.system import devices, environment, nvml
+from xla_sweeps.system.installation import how_to_install, install, unmet
 from xla_sweeps.trial.monitor import FOREIGN_CORES, STEAL_SHARE, Sampler
 from xla_sweeps.trial.neighbours import in_words
 
@@ -52,7 +53,7 @@ def doctor_command(arguments: Sequence[str]) -> int:
         raise ConfigError(f"--seconds {options.seconds}: expected 0 to {MAX_SECONDS}")
     if options.full and not _is_installed(default_backend(), environment.versions()):
         title = default_backend().title
-        raise ConfigError(f"--full: needs {title}: pip install {_main_package(default_backend())}")
+        raise ConfigError(f"--full: needs {title}: {install(_main_package(default_backend()))}")
     device = None
     if options.device is not None or options.full:
         device = devices.resolve_device(options.device or "auto")
@@ -145,7 +146,7 @@ def _versions(packages: Mapping[str, str]) -> Iterator[Finding]:
     able = [each for each in backends() if _is_installed(each, packages)] or [default_backend()]
     needed = {name for each in able for name in each.identity}
     for name in {name: None for each in able for name in environment.packages_of(each)}:
-        how = how_to_install(extras[name]) if name in extras else f"pip install {name}"
+        how = how_to_install(extras[name]) if name in extras else install(name)
         if name in packages:
             yield Finding("ok", name, packages[name])
         elif name in needed and name not in extras:
@@ -155,8 +156,10 @@ def _versions(packages: Mapping[str, str]) -> Iterator[Finding]:
     for each in backends():
         if each not in able:
             name = _main_package(each)
-            how = how_to_install(each.extra) if each.extra else f"pip install {name}"
+            how = install(*(environment.absent(each) or [name]))
             yield Finding("absent", name, f"not installed (optional: {how})")
+    for lacking, words in unmet(*(name for each in able for name in each.packages)).items():
+        yield Finding("warn", "packages", lacking, install(*words))
 
 
 def _main_package(backend: Backend) -> str:

@@ -10,12 +10,13 @@ from xla_sweeps.cli.arguments import add_config_dir, add_output, command_parser
 from xla_sweeps.config import catalog
 from xla_sweeps.config.catalog import SOURCES, load_catalog
 from xla_sweeps.config.compose import own_entries
-from xla_sweeps.errors import ConfigError, how_to_install, unknown_name
+from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.report.export import csv_text, write_json, write_text
 from xla_sweeps.report.terminal.console import progress_bar, progress_console, say, warn
 from xla_sweeps.report.terminal.models import model_facts, show_model, show_models, show_replicas
 from xla_sweeps.schema.backend import default_backend
 from xla_sweeps.system import environment, programs
+from xla_sweeps.system.installation import how_to_install
 
 
 def models_command(arguments: Sequence[str]) -> int:

@@ -30,6 +30,7 @@ from xla_sweeps.report.terminal.console import paragraph, warn
 from xla_sweeps.report.terminal.sweep_progress import SweepProgress
 from xla_sweeps.report.terminal.sweep_summary import show_plan, show_sweep
 from xla_sweeps.report.wandb.credentials import require_login
+from xla_sweeps.schema.backend import default_backend
 from xla_sweeps.schema.columns import AA_TAG
 from xla_sweeps.schema.overrides import key_of, override_value
 from xla_sweeps.schema.record import Record
@@ -61,6 +62,7 @@ from xla_sweeps.sweeps.plan import (
 from xla_sweeps.sweeps.progress import time_left
 from xla_sweeps.sweeps.search import Search
 from xla_sweeps.system.devices import gpu_problems
+from xla_sweeps.system.environment import absent
 from xla_sweeps.system.leases import without_leases
 from xla_sweeps.system.text import file_name
 from xla_sweeps.trial.recording import record_death
@@ -255,7 +257,7 @@ def _driver(
     if "tracker.group" not in map(key_of, request.options.overrides):
         extra.append(f"tracker.group={override_value(name)}")
     anchors: list[list[Task]] = []
-    if any(task.wanted for task in plan.tasks):
+    if any(task.wanted for task in plan.tasks) and not absent(default_backend()):
         on_gpu = any(slot.device.kind == "gpu" for slot in request.slots or ())
         kinds = (ANCHOR, DEVICE_ANCHOR) if on_gpu else (ANCHOR,)
         anchors = [

@@ -45,6 +45,7 @@ from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
 from xla_sweeps.schema.options import BY_NAME, GROUPS, missing_option, unknown_option
 from xla_sweeps.schema.overrides import flatten, key_of, keys_of, option_of, overrides
+from xla_sweeps.system.installation import install
 
 ALLOWED_RESOLVERS = {"now", "hydra", "oc.select", "oc.dict.keys", "oc.dict.values"}
 
@@ -332,6 +333,6 @@ def unknown_choice(group: str, choice: str, config_dir: Place = None) -> ConfigE
     if group == "hydra/launcher":
         if choice in LAUNCHERS:
             package = f"hydra-{choice.partition('_')[0]}-launcher"
-            return ConfigError(f"{group}={choice}: install its plugin: pip install {package}")
+            return ConfigError(f"{group}={choice}: install its plugin: {install(package)}")
         return unknown_name(group, choice, ["basic", *LAUNCHERS])
     return unknown_name(group, choice, choices)

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from xla_sweeps.config import values
-from xla_sweeps.errors import ConfigError, how_to_install, unknown_name
+from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.backend import (
     NAMES_FILES,
     Backend,
@@ -48,10 +48,8 @@ _HOST = Device(kind="cpu", index=0, name="")
 
 def check_backend(backend: Backend, spec: ModelSpec) -> None:
     """Refuse a backend that is not installed, or that cannot run the model."""
-    if backend.extra and not environment.is_installed(backend.extra):
-        why = f"{backend.extra} is not installed; install it: {how_to_install(backend.extra)}"
-        raise ConfigError(f"backend={backend.name}: {why}")
     library = spec.recipe.get("library", spec.library)
+    environment.require(backend, library)
     kind = "a SavedModel" if spec.recipe.get("kind") == "saved_model" else f"built by {library}"
     if backend.libraries and (library not in backend.libraries or kind == "a SavedModel"):
         raise ConfigError(

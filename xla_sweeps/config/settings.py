@@ -25,7 +25,7 @@ from xla_sweeps.config.scenario import (
     modes_of,
     training_of,
 )
-from xla_sweeps.errors import ConfigError, how_to_install, unknown_name
+from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema import options
 from xla_sweeps.schema.backend import backend_named, backends_of
 from xla_sweeps.schema.modes import Scenario, by_backend
@@ -40,6 +40,7 @@ from xla_sweeps.schema.trial import (
     trial_id,
 )
 from xla_sweeps.system import devices, environment
+from xla_sweeps.system.installation import how_to_install
 from xla_sweeps.system.text import CREDENTIALS_RULE, has_credentials
 
 MAX_BATCH = 65_536

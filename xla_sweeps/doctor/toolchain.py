@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import msgspec
 
 from xla_sweeps.doctor.check_result import answers_of
-from xla_sweeps.errors import how_to_install
 from xla_sweeps.schema.backend import Backend
 from xla_sweeps.system import environment, programs
 from xla_sweeps.system.devices import Device
+from xla_sweeps.system.installation import how_to_install
 from xla_sweeps.trial.failures import first_line, signal_name
 
 PROGRAMS = ("matmul", "convolution")

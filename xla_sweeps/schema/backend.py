@@ -45,7 +45,7 @@ class Backend:
             Optional: `flags`, which reads the flags and ends; `ops`, `make_data`, `replicas`.
         explains_with: packages that this needs besides, by the module that each brings.
         packages: what is installed of it, each under the names that it may have, for the record.
-        identity: packages whose versions are part of a trial's identity.
+        identity: modules that it needs, whose versions are part of a trial's identity.
         shown: what a worker tells of its versions and people are shown, by key.
         tracked: packages whose versions a tracker gets, by the key that it gets them under.
         variables: set in every process of it; `environment` makes those that a trial needs besides.
@@ -61,7 +61,6 @@ class Backend:
         wrapper: beginning of a first line that says nothing of an error, or "".
         libraries: those that build models that it runs; all where it names none.
         lacks: precisions in which it cannot train, with the reason.
-        extra: the extra of this package that installs it, named as its module; "" of the core.
     """
 
     name: str
@@ -87,7 +86,6 @@ class Backend:
     wrapper: str = ""
     libraries: tuple[str, ...] = ()
     lacks: Mapping[str, str] = field(default_factory=dict)
-    extra: str = ""
 
     def command(self, program: str) -> tuple[str, ...]:
         """Start one of its programs.

@@ -270,13 +270,13 @@ def _row(
     figure = figures[0]
     model, size = entry.name if entry else figure.variant, figure.resolution_px
     rates = {
-        mode: _known(one.throughput_samples_per_s for one in figures if one.xla is compiled)
+        mode: _drop_none(one.throughput_samples_per_s for one in figures if one.xla is compiled)
         for mode, compiled in (("eager", False), ("XLA", True))
     }
     eager, xla = (statistics.median(measured) if measured else None for measured in rates.values())
-    printed = _known(one.percent for one in figures)
+    printed = _drop_none(one.percent for one in figures)
     gain = xla / eager if xla and eager else 1 + printed[0] / 100 if printed else None
-    differences = _known(one.absolute_samples_per_s for one in figures)
+    differences = _drop_none(one.absolute_samples_per_s for one in figures)
     difference = xla - eager if xla and eager else differences[0] if differences else None
     sources = tuple(entry.sources) if entry else ("",)
     source = next((name for name in _SOURCES if name in sources), sources[0])
@@ -297,9 +297,9 @@ def _row(
             effort="",
             device=device,
             params=next(
-                (round(1e6 * one) for one in _known(f.params_million for f in figures)), None
+                (round(1e6 * one) for one in _drop_none(f.params_million for f in figures)), None
             ),
-            macs=next((round(1e9 * one) for one in _known(f.gmacs for f in figures)), None),
+            macs=next((round(1e9 * one) for one in _drop_none(f.gmacs for f in figures)), None),
             eager_is_graph=source == "hub",
         ),
         headline=True,
@@ -351,7 +351,7 @@ def _notes(
         yield "float32 with TF32 in matrix products, TensorFlow's default there"
 
 
-def _known(figures: Iterable[float | None]) -> list[float]:
+def _drop_none(figures: Iterable[float | None]) -> list[float]:
     return [figure for figure in figures if figure is not None]
 
 

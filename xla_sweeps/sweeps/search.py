@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from xla_sweeps.errors import ConfigError, how_to_install
+from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.overrides import tidy
 from xla_sweeps.schema.record import Record
 from xla_sweeps.store.rows import Runs
@@ -17,6 +17,7 @@ from xla_sweeps.store.store import Store
 from xla_sweeps.sweeps.compose import Composer, Task
 from xla_sweeps.sweeps.definition import Metric, Parameter, Sweep
 from xla_sweeps.sweeps.plan import add_duplicates, assign_records
+from xla_sweeps.system.installation import how_to_install
 
 Values = dict[str, Any]
 """The value of each key of one trial."""

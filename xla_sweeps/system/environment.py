@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.metadata
 import importlib.util
 import json
 import os
@@ -23,6 +22,7 @@ from xla_sweeps.schema.backend import Backend, backends
 from xla_sweeps.system import devices as machine
 from xla_sweeps.system import nvml
 from xla_sweeps.system.devices import Device, read_or_empty
+from xla_sweeps.system.installation import install, version_of
 from xla_sweeps.system.text import SECRET_NAME, SECRET_VALUE, redact
 from xla_sweeps.version import __version__
 
@@ -229,8 +229,8 @@ def versions() -> dict[str, str]:
     installed = {}
     for package, alternatives in names.items():
         for name in alternatives:
-            with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-                installed[package] = importlib.metadata.version(name)
+            if version := version_of(name):
+                installed[package] = version
                 break
     return installed
 
@@ -264,11 +264,35 @@ def processor(cpuinfo: str) -> dict[str, str]:
 
 
 def is_installed(module: str) -> bool:
-    """True if a module can be imported, without importing more than the packages it is in."""
+    """True if a module can be imported, without importing more than the packages it is in.
+
+    A folder of its name without code, which an uninstalled package may leave, is no module.
+    """
     try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:
+        spec = importlib.util.find_spec(module)
+    except (ModuleNotFoundError, ValueError):
         return False
+    return spec is not None and spec.origin is not None
+
+
+def absent(backend: Backend, library: str = "") -> list[str]:
+    """Modules that a backend needs for a model of a library and that are not installed."""
+    needed = (one for one in backend.identity if one != "tf_keras" or one == library)
+    return [module for module in needed if not is_installed(module)]
+
+
+def require(backend: Backend, library: str = "") -> None:
+    """Refuse a backend that is not installed, with the command that installs it.
+
+    Raises:
+        ConfigError: a module that it needs is not there.
+    """
+    if missing := absent(backend, library):
+        able = [f"backend={each.name}" for each in backends() if not absent(each)]
+        instead = f"; or add {' or '.join(able)}" if able else ""
+        verb = "is" if len(missing) == 1 else "are"
+        why = f"{' and '.join(missing)} {verb} not installed; install: {install(*missing)}"
+        raise ConfigError(f"backend={backend.name}: {why}{instead}")
 
 
 def cache_dir() -> Path:

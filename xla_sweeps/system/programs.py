@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xla_sweeps.schema.backend import Backend
-from xla_sweeps.system.environment import cpu_environment
+from xla_sweeps.system.environment import cpu_environment, require
 from xla_sweeps.system.text import last_line_of
 
 LIMIT_S = 300.0
@@ -44,7 +44,11 @@ def run(
     """Run one of a backend's programs (`Backend.programs`) with these words, without input.
 
     By default in the environment of a program on the CPU. It is killed after `limit_s` seconds.
+
+    Raises:
+        ConfigError: the backend is not installed.
     """
+    require(backend)
     try:
         done = subprocess.run(
             [*backend.command(program), *words],

@@ -12,11 +12,12 @@ import msgspec
 
 from xla_sweeps.config.settings import Settings
 from xla_sweeps.errors import ConfigError, XlaSweepsError
-from xla_sweeps.schema.backend import Backend, backends, backends_of, default_backend
+from xla_sweeps.schema.backend import Backend, backends_of, default_backend
 from xla_sweeps.schema.explanation import Explanation, OpList
 from xla_sweeps.schema.modes import SCENARIOS, Scenario
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system import environment, programs
+from xla_sweeps.system.installation import install
 from xla_sweeps.system.leases import Leases, whole_replicate
 from xla_sweeps.system.process import StopSignals, adopting_orphans
 from xla_sweeps.trial import protocol, workers
@@ -95,18 +96,10 @@ def explained_backend(settings: Settings) -> Backend:
         )
     if not backend.explains:
         raise ConfigError(f"explain: {backend.title} explains no model")
-    if not _is_installed(backend):
-        able = [f"backend={each.name}" for each in backends() if _is_installed(each)]
-        instead = f", or add {' or '.join(able)}" if able else ""
-        raise ConfigError(f"explain: {backend.title} is not installed; install it{instead}")
     for module, package in backend.explains_with.items():
         if not environment.is_installed(module):
-            raise ConfigError(f"explain on {backend.title} needs {package}: pip install {package}")
+            raise ConfigError(f"explain on {backend.title} needs {package}: {install(package)}")
     return backend
-
-
-def _is_installed(backend: Backend) -> bool:
-    return environment.is_installed(backend.extra or backend.name)
 
 
 def compiled_ops() -> OpList:

@@ -15,6 +15,7 @@ from functools import partial
 
 from xla_sweeps.schema.backend import Backend, backends
 from xla_sweeps.schema.measurement import Failure, Phase, Status
+from xla_sweeps.system.installation import install
 
 CHANNEL_LOST_CODE = 74
 """Exit code of a measuring process whose channel takes no more events (sysexits' EX_IOERR)."""
@@ -128,7 +129,7 @@ def diagnose_exception(
         return Status.INFRA, failure(message=f"{kind}: {_line(_LOST, text)}", hint=_LOST_HINT)
     if phase is Phase.IMPORT and (missing := _LIBRARY.search(text)):
         package = next(iter(backend.packages), backend.name)
-        hint = f"install it with its framework: pip install --force-reinstall {package}"
+        hint = f"install it with its framework: {install(package, again=True)}"
         message = f"{backend.title} cannot be loaded: {missing[1]} is missing"
         return usual, failure(message=message, hint=hint)
     for pattern in backend.failures:

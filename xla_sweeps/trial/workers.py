@@ -16,7 +16,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import FileIO
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,6 +28,7 @@ from xla_sweeps.schema.trial import Timeouts, Trial
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.environment import child_environment
 from xla_sweeps.system.files import drop_lines, tail, trim
+from xla_sweeps.system.installation import cure
 from xla_sweeps.system.leases import Readable
 from xla_sweeps.system.process import end_of, signal_group
 from xla_sweeps.system.text import redact
@@ -194,6 +195,8 @@ class Worker(AbstractContextManager["Worker"]):
                 line=reply.line,
                 **command.sharing,
             )
+            if reply.phase is Phase.IMPORT or reply.kind in ("ImportError", "ModuleNotFoundError"):
+                failure = replace(failure, hint=cure(*command.backend.packages) or failure.hint)
             raise RequestFailed(status, failure)
         raise self._diagnose_loss(reason or "flood")
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from xla_sweeps.doctor import toolchain
+from xla_sweeps.system.installation import how_to_install
 
 DRIVER = """
 int cuInit(unsigned flags) { return 0; }
@@ -83,7 +84,7 @@ def test_libraries_of_cuda_that_are_missing_are_named_with_the_command_that_inst
 ) -> None:
     line = asked(LD_LIBRARY_PATH=str(driver))
     assert "cannot load libcudnn.so.9, libcudart.so.12, libcublas.so.12" in line
-    assert "pip install 'tensorflow[and-cuda]'" in line
+    assert how_to_install("gpu") in line
     assert "\n" not in line
     cause = toolchain.known_cause(line)
     assert cause is not None

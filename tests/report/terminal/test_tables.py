@@ -321,7 +321,7 @@ def test_a_model_is_shown_with_each_of_its_sources(capsys: pytest.CaptureFixture
         "ResNet50 · ResNetV1 · classification · 224 px",
         "keras: ResNet50",
         "keras_cv: ImageClassifier",
-        "pip install keras-hub",
+        "keras-hub",
         "nothing more",
         "xla-sweeps model=resnet50 source=applications",
         "LSTM and Conv1D · Example · example · size 400",

@@ -29,6 +29,7 @@ from xla_sweeps.report.run_content import SUMMARY_KEYS
 from xla_sweeps.report.wandb_report import publish
 from xla_sweeps.store.rows import load
 from xla_sweeps.store.table import rows_of
+from xla_sweeps.system.installation import how_to_install
 from xla_sweeps.trial.tracking import run_header
 
 NO_NETWORK = """
@@ -404,4 +405,4 @@ def test_a_missing_requirement_is_reported_in_one_line(
         "--dry-run"
     )
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert "pip install wandb-workspaces, or pip install '.[report]'" in complaint("--dry-run")
+    assert how_to_install("report") in complaint("--dry-run")

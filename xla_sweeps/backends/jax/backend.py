@@ -16,6 +16,7 @@ from xla_sweeps.backends.keras.framework import KerasFramework
 from xla_sweeps.errors import DeviceError
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.trial import ReplicateJob, Trial
+from xla_sweeps.system.installation import install
 from xla_sweeps.worker.stand_in import stands_in
 
 
@@ -73,5 +74,5 @@ def _device(trial: Trial) -> Any:
         why = " ".join(str(error).split())[:200] or "its plugin for CUDA is missing"
         raise DeviceError(
             f"device={trial.device}: JAX {jax.__version__} sees no GPU ({why}); "
-            "install CUDA for it: pip install 'jax[cuda13]'"
+            f"install CUDA for it: {install('jax[cuda13]')}"
         ) from error

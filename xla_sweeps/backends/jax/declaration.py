@@ -54,6 +54,5 @@ BACKEND = Backend(
     failures=_FAILURES,
     libraries=("keras", "keras_hub", "examples", "local"),
     lacks=BESIDE_TENSORFLOW,
-    extra="jax",
     wrapper="Exception encountered when calling",
 )

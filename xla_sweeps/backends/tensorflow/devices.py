@@ -13,7 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from xla_sweeps.backends.tensorflow.libraries import loaded_libraries
-from xla_sweeps.errors import DeviceError, how_to_install
+from xla_sweeps.errors import DeviceError
+from xla_sweeps.system.installation import how_to_install
 from xla_sweeps.system.process import PYTHON
 from xla_sweeps.worker.stand_in import stands_in
 

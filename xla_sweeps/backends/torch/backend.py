@@ -16,6 +16,7 @@ from xla_sweeps.backends.torch.training import TrainBench
 from xla_sweeps.errors import DeviceError
 from xla_sweeps.schema.modes import Execution, Scenario, mode_of
 from xla_sweeps.schema.trial import ReplicateJob, Trial
+from xla_sweeps.system.installation import install
 from xla_sweeps.worker.stand_in import stands_in
 
 
@@ -55,7 +56,7 @@ class Torch(KerasFramework[TorchBench]):
         if not torch.cuda.is_available():
             raise DeviceError(
                 f"device={trial.device}: PyTorch {torch.__version__}, built for CUDA "
-                f"{torch.version.cuda}, sees no GPU: pip install --force-reinstall torch"
+                f"{torch.version.cuda}, sees no GPU: {install('torch', again=True)}"
             )
         return "cuda"
 

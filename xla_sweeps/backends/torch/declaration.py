@@ -55,6 +55,5 @@ BACKEND = Backend(
     failures=_FAILURES,
     libraries=("keras", "keras_hub", "examples", "local"),
     lacks=BESIDE_TENSORFLOW,
-    extra="torch",
     wrapper="Exception encountered when calling",
 )

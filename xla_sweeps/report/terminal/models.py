@@ -10,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from xla_sweeps.config.catalog import SOURCES, CatalogEntry
-from xla_sweeps.errors import EXTRAS
 from xla_sweeps.report.figures import digits, millions, size
 from xla_sweeps.report.terminal import console
 from xla_sweeps.schema.trial import size_text
+from xla_sweeps.system.installation import how_to_install
 from xla_sweeps.system.text import count_noun
 
 
@@ -72,7 +72,7 @@ def show_model(entry: CatalogEntry) -> None:
             f"{source.library}: {builder}",
             millions(published.params_million if published else None),
             digits(published.gmacs if published else None, 6),
-            f"pip install {EXTRAS[extra]}" if extra else "nothing more",
+            how_to_install(extra) if extra else "nothing more",
         )
     console.print_table(table)
     for name in entry.sources:

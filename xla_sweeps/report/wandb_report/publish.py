@@ -18,7 +18,7 @@ from typing import Any
 
 from xla_sweeps.analysis.changes import Difference
 from xla_sweeps.analysis.overview import answers, overview
-from xla_sweeps.errors import ConfigError, XlaSweepsError, how_to_install
+from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.report import export
 from xla_sweeps.report.dashboard import build
 from xla_sweeps.report.wandb import push
@@ -34,6 +34,7 @@ from xla_sweeps.store.claim import lock_file
 from xla_sweeps.store.rows import Rows
 from xla_sweeps.store.store import folder_below
 from xla_sweeps.system.files import read_regular, replace_whole
+from xla_sweeps.system.installation import how_to_install
 from xla_sweeps.system.text import count_noun
 from xla_sweeps.version import __version__
 

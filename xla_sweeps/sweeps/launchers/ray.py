@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from xla_sweeps.errors import ConfigError, XlaSweepsError, how_to_install
+from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.options import WANDB_DIR
 from xla_sweeps.sweeps.launchers import QUEUE_LIMIT, SLOTS, Launcher, LauncherRequest, Options
 from xla_sweeps.sweeps.launchers.job import (
@@ -30,6 +30,7 @@ from xla_sweeps.sweeps.launchers.job import (
     wait,
 )
 from xla_sweeps.system.devices import cores_of_one
+from xla_sweeps.system.installation import how_to_install
 from xla_sweeps.system.process import Assignment
 
 CONNECT_S = 10.0

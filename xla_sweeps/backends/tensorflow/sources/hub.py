@@ -13,15 +13,17 @@ import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import packaging.version
 import tensorflow as tf
-import tensorflow_hub
 
 from xla_sweeps.backends.keras.sources import LoadedModel, not_loaded
 from xla_sweeps.backends.tensorflow.sources import saved_model
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import ModelSpec
-from xla_sweeps.system.environment import replica_folder
+from xla_sweeps.system.environment import is_installed, replica_folder
 from xla_sweeps.system.process import python_command
 
 SEED = 0
@@ -38,10 +40,23 @@ def load(spec: ModelSpec) -> LoadedModel:
 
 def _load(handle: str, spec: ModelSpec) -> LoadedModel:
     try:
-        saved = tensorflow_hub.load(handle)
+        saved = _library().load(handle)
     except Exception as error:
         raise not_loaded(spec, handle, error, check="the network or TFHUB_CACHE_DIR") from error
     return saved_model.adapt(saved, where=handle, inputs=spec.inputs, resolution=spec.resolution_px)
+
+
+def _library() -> Any:
+    """TensorFlow Hub, which takes one function of pkg_resources; setuptools 81 has none."""
+    lacks = not is_installed("pkg_resources")
+    if lacks:
+        stand_in: Any = SimpleNamespace(parse_version=packaging.version.parse)
+        sys.modules["pkg_resources"] = stand_in
+    import tensorflow_hub
+
+    if lacks:
+        del sys.modules["pkg_resources"]
+    return tensorflow_hub
 
 
 def ensure(name: str) -> Path:
