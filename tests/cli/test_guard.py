@@ -15,7 +15,7 @@ import pytest
 from paths import ROOT, SUPPORT
 
 from xla_sweeps.analysis.guard import LOOK
-from xla_sweeps.cli.guard import SECONDS, _parser, guard_command
+from xla_sweeps.cli.guard import SECONDS, guard_command
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.guard import MARKER
 from xla_sweeps.version import __version__
@@ -79,14 +79,6 @@ def test_an_environment_that_cannot_measure_is_refused_in_a_line(tmp_path: Path)
 )
 def test_sides_that_cannot_be_compared_are_refused(words: tuple[str, ...], says: str) -> None:
     assert says in refusal("--before", PYTHON, "--after", PYTHON, *MODEL, *words)
-
-
-def test_a_time_of_a_budget_is_read_with_or_without_a_unit() -> None:
-    times = {"120": 120, "4m": 240, "4min": 240, "90s": 90, "1h": 3600}
-    sides = ("--before", "a", "--after", "b")
-    assert {
-        text: _parser().parse_args([*sides, "--budget", text]).budget for text in times
-    } == times
 
 
 @pytest.mark.usefixtures("nothing_is_measured")
