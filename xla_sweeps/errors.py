@@ -18,7 +18,7 @@ LOCKED_CODE = 75
 """Exit code: another process measures the same trial; try again later (sysexits' EX_TEMPFAIL)."""
 
 
-_LISTED = 18
+_LISTED = 20
 """The most names to list beside the nearest one."""
 
 _FRAGMENT = 5

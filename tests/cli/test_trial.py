@@ -229,7 +229,7 @@ def test_the_parameters_of_an_experiment_are_swept_and_trust_reaches_the_jobs_of
     assert [(each.trial.seed, each.trial.modes[-1]) for each in ran] == [(3, "xla"), (3, "default")]
     (kept, _) = sorted((tmp_path / "mine" / "hydra").glob("*/*/.hydra/config.yaml"))
     assert (OmegaConf.load(kept).seed, OmegaConf.load(kept).jit) == (3, True)
-    places = {"config_dir": str(tmp_path / "conf"), "trusts_config": True}
+    places = {"words": [f"--trust-config={tmp_path / 'conf'}"]}
     monkeypatch.setenv("XLA_SWEEPS_JOB", json.dumps(places))
     assert run(words) == 0
     assert ran[-1].results_dir == Path("mine")

@@ -57,13 +57,19 @@ EXCEPTIONS: Mapping[str, Mapping[str, frozenset[str]]] = {
             {"keras", "tf_keras", "keras_cv", "keras-cv", "keras_hub", "keras-hub"}
             | {"tensorflow_hub", "tensorflow-hub"}
         ),
-        "errors.py": frozenset({"keras-cv", "keras-hub", "'tensorflow[and-cuda]'"}),
+        "system/installation.py": frozenset(
+            {"keras-cv", "keras-hub", "tensorflow-hub", "tensorflow[and-cuda]"}
+        ),
+        "system/environment.py": frozenset({"tf_keras"}),
         "config/local_model.py": frozenset({"keras"}),
         "config/own_files.py": frozenset({".keras", "keras", "tf_keras", "tensorflow"}),
         "config/scenario.py": frozenset({"keras", "tf_keras"}),
         "config/settings.py": frozenset({"keras"}),
         "cli/models.py": frozenset({"keras_cv", "keras_hub"}),
         "store/imported.py": frozenset({"keras_cv"}),
+    },
+    "what a user writes in place of predict": {
+        "report/terminal/predict_cost.py": frozenset({"tf.function("}),
     },
     "shipping: a Keras model in memory, and the libraries whose code is not shipped": {
         "api/shipping.py": frozenset({"_is_keras", ".keras", "model.keras", "keras", "tf_keras"})

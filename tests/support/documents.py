@@ -49,6 +49,11 @@ def make_own(folder: Path) -> None:
         (folder / f"{name}.py").write_text("".join(f"def {one}(): ...\n" for one in names))
     (folder / "nets").mkdir()
     (folder / "nets" / "mine.py").write_text("def build(): ...\n")
+    text = (ROOT / "docs" / "options.md").read_text("utf-8")
+    experiments = folder / "conf" / "experiment"
+    experiments.mkdir(parents=True, exist_ok=True)
+    (mine,) = re.findall(r"```yaml\n(# @package _global_\n.*?)```", text, flags=re.S)
+    (experiments / "mine.yaml").write_text(mine)
     (folder / "exported").mkdir()
     (folder / "exported" / "saved_model.pb").touch()
 
