@@ -43,12 +43,15 @@ def given(
 def test_an_agents_trial_has_the_persons_words_and_an_a_a_twin_after_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    mine = ("results_dir=mine", "tracker=wandb_offline", "trust_code=true")
+    (tmp_path / "conf").mkdir()
+    folder = f"--trust-config={tmp_path / 'conf'}"
+    mine = ("results_dir=mine", "tracker=wandb_offline", "trust_code=true", folder)
     assignment = Assignment(words=mine, counted=str(tmp_path / "counted"))
     values = {"model": "resnet50", "effort": "standard", "tracker": "none"}
     words = [json.dumps(values), "results_dir=theirs", "modes=[graph,xla]"]
     first, twin = given(monkeypatch, words, assignment)
     for asked in (first, twin):
+        assert (asked.config_dir.path, asked.config_dir.trusted) == (tmp_path / "conf", True)
         document = compose_config(asked.overrides)
         assert (document["results_dir"], document["trust_code"]) == ("mine", True)
         assert document["model"]["name"] == "resnet50"

@@ -103,7 +103,9 @@ def run_checked(
     for name in ("WANDB_SWEEP_ID", "WANDB_RUN_ID", "WANDB_SWEEP_PARAM_PATH"):
         os.environ.pop(name, None)
     words = [word for word in twin.words if key_of(word) != "tracker"]
-    end = run(hydra_line.parse([*words, f"tracker={tracker}"]), Assignment())
+    again = hydra_line.parse([*words, f"tracker={tracker}"])
+    again.config_dir = asked.config_dir
+    end = run(again, Assignment())
     return end if end >= 128 else code
 
 
