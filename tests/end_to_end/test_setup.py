@@ -97,7 +97,7 @@ def test_pip_sets_up_where_there_is_no_uv_and_uv_asks_the_index_that_pip_is_told
     (checkout / "scripts").mkdir(parents=True)
     for name in ("setup", "install.py"):
         shutil.copy(ROOT / "scripts" / name, checkout / "scripts")
-    shutil.copytree(ROOT / "core", checkout / "core")
+    shutil.copytree(ROOT / "scripts/core", checkout / "scripts/core")
     (checkout / "pyproject.toml").write_text(PROJECT)
     (checkout / "backend.py").write_text(
         BACKEND.replace("METADATA", repr(metadata("tiny", "1.0", "part")), 1)
@@ -195,7 +195,7 @@ def test_a_framework_alone_is_an_environment_that_checks_itself_refuses_and_meas
 @pytest.mark.exhaustive
 def test_the_program_without_tensorflow_is_whole_where_it_is_installed(tmp_path: Path) -> None:
     told = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", "packages"]
-    subprocess.run([*told, str(ROOT / "core")], cwd=tmp_path, check=True)
+    subprocess.run([*told, str(ROOT / "scripts" / "core")], cwd=tmp_path, check=True)
     package = tmp_path / "packages/xla_sweeps"
     assert (package / "data/conf/config.yaml").is_file()
     assert (package / "data/sweeps/smoke.yaml").is_file()

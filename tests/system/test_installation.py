@@ -99,7 +99,7 @@ def test_the_empty_folder_of_an_uninstalled_package_is_no_module(
 
 def test_the_program_without_tensorflow_needs_all_else_that_the_whole_one_does() -> None:
     whole, core = (
-        ProjectMetadata(str(ROOT / place), PluginManager()).core for place in ("", "core")
+        ProjectMetadata(str(ROOT / place), PluginManager()).core for place in ("", "scripts/core")
     )
     left_out = set(whole.dependencies) - set(core.dependencies)
     assert [word.split("<")[0] for word in sorted(left_out)] == ["tensorflow", "tf-keras"]

@@ -1,4 +1,4 @@
-"""Build the program without TensorFlow: its requirements are those of ../pyproject.toml."""
+"""Build the program without TensorFlow: its requirements are those of ../../pyproject.toml."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Requirements(MetadataHookInterface):
 
     def update(self, metadata: dict[str, Any]) -> None:
         """Add them to the metadata."""
-        whole = tomllib.loads(Path(self.root, "../pyproject.toml").read_text())["project"]
+        whole = tomllib.loads(Path(self.root, "../../pyproject.toml").read_text())["project"]
         needed = [word for word in whole["dependencies"] if not word.startswith(LEFT_OUT)]
         metadata["dependencies"] = needed
         extras = whole["optional-dependencies"]
@@ -33,5 +33,5 @@ class Editable(BuildHookInterface):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Include the data alone."""
         if version == "editable":
-            data = {f"../{name}": f"xla_sweeps/data/{name}" for name in ("conf", "sweeps")}
+            data = {f"../../{name}": f"xla_sweeps/data/{name}" for name in ("conf", "sweeps")}
             build_data["force_include_editable"] = data
