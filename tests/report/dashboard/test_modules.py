@@ -35,3 +35,6 @@ def test_the_pages_own_modules_are_joined_without_a_trace_of_modules() -> None:
     for text in scripts().values():
         body = re.sub(r"^(import .*\n|export (?=\w+ ))", "", text, flags=re.MULTILINE)
         assert body in script
+    names = re.findall(r"^(?:async )?(?:function\*?|const|let|class) (\w+)", script, re.MULTILINE)
+    assert len(names) > 300
+    assert not {name for name in names if names.count(name) > 1}, "one script has one of each name"

@@ -22,7 +22,7 @@ from dashboard_page import (
 )
 from synthetic_rows import DEVICES, base_row, compared
 
-from xla_sweeps.report.advice import overall_word, typically
+from xla_sweeps.report.advice import overall_answer, overall_word, typically
 from xla_sweeps.report.dashboard import build
 from xla_sweeps.report.flag_texts import FLAG_TEXTS
 
@@ -88,10 +88,12 @@ def test_a_row_for_each_device_has_its_own_figures(browser: Browser, study: Stud
             one.innerText).join('\\n') || cell.innerText.trim()))"""
     )
     assert [line[1] for line in lines] == sorted(device.name for device in DEVICES)
-    for word, name, typical, shares, best, worst, _ in lines:
+    for word, name, typical, shares, best, worst, _, cost in lines:
         rows = answers_of(page.rows, [("device", name)])
         sums = sums_of(rows)
         assert word == overall_word(sums)
+        assert cost.startswith("Compiling takes ")
+        assert overall_answer(sums).endswith(f" {cost}")
         assert float(typical.rstrip("×")) == pytest.approx(sums.geomean, rel=0.006)
         for said in shares.splitlines():
             share, _, verdict = said.strip().partition(" % ")

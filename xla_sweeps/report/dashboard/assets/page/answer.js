@@ -59,7 +59,7 @@ function answerTo(view) {
   const typical = hasMean(o) && typically(o, candidate, baseline);
   return {
     yes: every ? `${word.slice(0, -1)}, but every figure is contaminated.` : word,
-    text: `${modelPrefix}${apart || typical || countsOf(o, candidate, baseline)}.${costsOf(view)}`,
+    text: `${modelPrefix}${apart || typical || countsOf(o, candidate, baseline)}.${costOnOne(view)}`,
     more: caveatsOfMany(view, counts, every),
   };
 }
@@ -112,7 +112,7 @@ function countsOf({ pairs, faster, slower, ambiguous, failed }, candidate, basel
 }
 
 /** The cost on the only device; those of several are in their table. @param {View} view */
-const costsOf = (view) => (view.distinct("device").length > 1 ? "" : costWords(view.overview, view.state.scenario));
+const costOnOne = (view) => (view.distinct("device").length > 1 ? "" : costWords(view.overview, view.state.scenario));
 
 /** What limits an answer over several configurations. @param {View} view */
 function caveatsOfMany(view, { contaminated, published: others, saved }, every) {
