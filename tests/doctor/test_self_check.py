@@ -164,7 +164,7 @@ def test_a_gpu_whose_memory_ends_before_it_is_busy_is_not_judged() -> None:
 def test_an_aa_trial_that_fails_is_bad() -> None:
     told = checked(Machine(busy_from=64, fails_at=64), GPU)
     assert told["A/A trial"].verdict is Verdict.BAD
-    assert told["A/A trial"].figure.startswith("3 processes failed: ")
+    assert told["A/A trial"].figure.startswith("3 of 3 processes failed: ")
 
 
 def test_a_cpu_measures_its_small_model_in_three_processes() -> None:

@@ -28,7 +28,7 @@ def test_every_hint_is_made_in_one_place() -> None:
 
 
 def test_beside_a_hint_few_names_are_listed() -> None:
-    allowed = [f"effort.key_{number}" for number in range(20)]
-    line = str(unknown_name("option", "effort.kye_3", allowed, listed=20))
-    assert line == "unknown option 'effort.kye_3'. Did you mean 'effort.key_3'? There are 20."
-    assert "effort.key_19" in str(unknown_name("option", "x", allowed, listed=20))
+    allowed = [f"effort.key_{number}" for number in range(21)]
+    line = str(unknown_name("option", "effort.kye_3", allowed, listed=21))
+    assert line == "unknown option 'effort.kye_3'. Did you mean 'effort.key_3'? There are 21."
+    assert "effort.key_20" in str(unknown_name("option", "x", allowed, listed=21))
