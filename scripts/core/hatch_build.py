@@ -27,7 +27,7 @@ class Requirements(MetadataHookInterface):
         metadata["optional-dependencies"] = {name: extras[name] for name in EXTRAS}
 
 
-class Editable(BuildHookInterface):
+class Editable(BuildHookInterface[Any]):
     """An editable installation takes the package from the checkout, and no copy of it."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
