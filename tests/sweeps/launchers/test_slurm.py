@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ import pytest
 from driving import Notes, counted, wait_for, wait_for_claims
 from paths import SUPPORT
 from quick_sweep import quick_launch, task
+from slurm_cluster import CLUSTER, cluster, needs_slurm  # noqa: F401
 
 from xla_sweeps.cli.main import run
 from xla_sweeps.errors import ConfigError
@@ -24,38 +23,6 @@ from xla_sweeps.sweeps.launchers.job import End, Ended, Job
 from xla_sweeps.sweeps.launchers.slurm import SlurmLauncher, script_of
 from xla_sweeps.sweeps.launchers.slurm_task import write_end
 from xla_sweeps.sweeps.outcomes import Outcome
-
-CLUSTER = str(SUPPORT / "slurm_cluster.sh")
-
-SLURMCTLD = shutil.which("slurmctld", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
-
-needs_slurm = pytest.mark.skipif(
-    not SLURMCTLD or os.geteuid() != 0,
-    reason="no slurmctld here, or not root: `tests/support/slurm_cluster.sh install` on Debian",
-)
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A running cluster; the clients find it by SLURM_CONF."""
-    folder = tmp_path_factory.mktemp("slurm")
-    port = 17000 + os.getpid() % 900 * 3
-    environ = {
-        "SLURM_SIM": str(folder),
-        "SLURM_SIM_PORT": str(port),
-        "SLURM_CONF": str(folder / "etc" / "slurm.conf"),
-        "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin",
-    }
-    before = {name: os.environ.get(name) for name in environ}
-    os.environ.update(environ)
-    try:
-        done = subprocess.run([CLUSTER, "start"], capture_output=True, text=True, timeout=300)
-        assert done.returncode == 0, done.stderr
-        yield
-    finally:
-        subprocess.run([CLUSTER, "stop"], capture_output=True, timeout=300)
-        for name, value in before.items():
-            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
 
 
 def launcher(results: Path, *, chunk: int = 1, **options: str) -> SlurmLauncher:

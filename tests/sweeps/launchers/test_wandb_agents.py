@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 from commands import own_model
 from paths import ROOT, SUPPORT
+from slurm_cluster import cluster, needs_slurm  # noqa: F401
 from wandb_graphql import StoredSweep
 from wandb_server import WandbServer, log_in, wait_until, wandb_server
 
@@ -180,15 +180,17 @@ AGENTS_KINDS = ("command", "agents", "slurm_agents.sbatch")
 
 LAUNCHERS = (
     *("wandb", "local", "ray"),
-    pytest.param("slurm", marks=pytest.mark.skipif(not shutil.which("sbatch"), reason="no Slurm")),
+    pytest.param("slurm", marks=needs_slurm),
 )
 
 
 @pytest.mark.parametrize("kind", [*AGENTS_KINDS, *LAUNCHERS])
 @pytest.mark.exhaustive
 def test_every_place_that_a_person_gives_is_the_trials_too(
-    server: WandbServer, tmp_path: Path, kind: str
+    server: WandbServer, tmp_path: Path, kind: str, request: pytest.FixtureRequest
 ) -> None:
+    if kind == "slurm":
+        request.getfixturevalue("cluster")
     own, python = own_model(tmp_path), tmp_path / "checkout" / ".venv" / "bin" / "python"
     one: dict[str, Any] = {"model": {"value": "tiny"}, "batch_size": {"value": 1}}
     places = ["--config-dir", own.name, "tracker=wandb_offline"]
@@ -200,6 +202,8 @@ def test_every_place_that_a_person_gives_is_the_trials_too(
         path = definition(tmp_path, ours=True, **one)
         program = ["-m", "xla_sweeps"] if kind == "wandb" else [str(SUPPORT / "fake_sweep.py")]
         places += ["--launcher", kind, "results_dir='else where'", "effort.duplicates=0"]
+        asked = ("mem=900", "cpus-per-task=1") if kind == "slurm" else ()
+        places += [word for option in asked for word in ("--slurm", option)]
         command = [sys.executable, *program, "sweep", str(path), *places]
     out = run(server, tmp_path, *command, PYTHON=str(python), WANDB_DIR="w and b").stdout
     records = [
