@@ -162,12 +162,12 @@ class Views:
         if place not in self._known():
             return {"project": None}
         wanted = (variables["viewType"], variables["viewName"], *place)
-        found = [
+        edges = [
             {"node": view.describe()}
             for view in self.views.values()
             if (view.type, view.name, view.entity, view.project) == wanted
         ]
-        return {"project": {"allViews": {"edges": found}}}
+        return {"project": {"allViews": {"edges": edges}}}
 
     def _reports(self, variables: Variables) -> dict[str, Any]:
         place = (variables["entity"], variables["project"])

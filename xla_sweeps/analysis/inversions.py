@@ -50,8 +50,8 @@ def inversions(entries: Iterable[Entry]) -> tuple[list[Inversion], Counts]:
     """
     groups: dict[tuple[Any, ...], list[Entry]] = {}
     for entry in entries:
-        known = entry.low is not None and entry.high is not None
-        if entry.params and (known or entry.place.published):
+        bounded = entry.low is not None and entry.high is not None
+        if entry.params and (bounded or entry.place.published):
             key = (entry.place, entry.mode, line_of(entry.family))
             groups.setdefault(key, []).append(entry)
     pairs: Counter[tuple[str, str]] = Counter()

@@ -49,10 +49,10 @@ _COMPLETIONS = ("install=", "uninstall=", "query=")
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The overrides, and the options of Hydra; a `ConfigError` for one that cannot be used."""
-    known = {*_OPTIONS, *_OPTIONS.values(), *_OF_HYDRA, *_SHORT}
+    usable = {*_OPTIONS, *_OPTIONS.values(), *_OF_HYDRA, *_SHORT}
     for word, following in itertools.pairwise([*arguments, "VALUE"]):
         option, _, value = word.partition("=")
-        if option.startswith("-") and option not in known:
+        if option.startswith("-") and option not in usable:
             raise unknown_flag(option, value or following, [*_OPTIONS, "--help", "--version"])
     parser = get_args_parser()
     parser.exit_on_error = False

@@ -29,9 +29,9 @@ def models_command(arguments: Sequence[str]) -> int:
     add_output(parser, "table", "csv", "json")
     options = parser.parse_args(arguments)
     own, problems = own_entries(options.config_dir)
-    known = dict(sorted({**own, **load_catalog()}.items()))
-    exact = known.get(options.pattern)
-    entries = catalog.find(options.pattern, known.values())
+    catalog_entries = dict(sorted({**own, **load_catalog()}.items()))
+    exact = catalog_entries.get(options.pattern)
+    entries = catalog.find(options.pattern, catalog_entries.values())
     for problem in problems:
         if problem.startswith(f"model={options.pattern} "):
             raise ConfigError(problem)

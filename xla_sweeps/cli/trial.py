@@ -34,6 +34,7 @@ from xla_sweeps.config.compose import (
 from xla_sweeps.config.own_folder import OwnFolder
 from xla_sweeps.config.scenario import remarks_of
 from xla_sweeps.config.settings import Settings, settings_of
+from xla_sweeps.report.terminal import console
 from xla_sweeps.report.terminal.console import complain, warn
 from xla_sweeps.schema.overrides import key_of, keys_of, repeating
 from xla_sweeps.system.environment import dropped_flags
@@ -134,13 +135,14 @@ def _dry_run(jobs: Sequence[_Job]) -> int:
         _check(jobs)
         for job in jobs:
             trial, runs = job.settings.trial, load_runs(job.prepared.store)
-            print(job.again, *_facts_of(job, runs), sep="\n  ")
+            for line in (job.again, *(f"  {fact}" for fact in _facts_of(job, runs))):
+                console.say(line)
             costs |= costs_of(runs)
             left.append((trial.model.name, trial.effort.replicates))
             timed_s += trial.effort.timed_s(len(trial.modes)) * trial.effort.replicates
-    known = sum(model in costs for model, _ in left)
-    left_s = time_left(left, past=costs, slots=1) if known else None
-    print(time_words(left_s, timed_s, f"{known:,} of {len(jobs):,}"))
+    estimated = sum(model in costs for model, _ in left)
+    left_s = time_left(left, past=costs, slots=1) if estimated else None
+    console.paragraph(time_words(left_s, timed_s, f"{estimated:,} of {len(jobs):,}"))
     return 0
 
 

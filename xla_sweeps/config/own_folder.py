@@ -132,13 +132,13 @@ class Loader(ConfigLoaderImpl):
         if override.is_sweep_override():
             return (bare,)
         value, word = override.value(), as_typed(override.value())
-        known = word in GROUPS[name]
-        if not known and self.repository.config_exists(f"{name}/{value}"):
+        is_choice = word in GROUPS[name]
+        if not is_choice and self.repository.config_exists(f"{name}/{value}"):
             return (bare,)
         if BY_NAME[name].keys:
             return (f"++{name}.name={bare.partition('=')[2]}",)
         typed[name] = value
-        return (f"{name}={override_value(word)}",) if known else ()
+        return (f"{name}={override_value(word)}",) if is_choice else ()
 
 
 def whole(primary: str) -> str:

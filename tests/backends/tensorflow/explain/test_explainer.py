@@ -264,5 +264,5 @@ def test_the_share_of_clustered_operations_is_counted() -> None:
 @pytest.mark.parametrize(("operations", "state"), [(3, State.NONE), (4, State.FOUND)])
 def test_what_is_smaller_than_a_cluster_is_no_trap(operations: int, state: State) -> None:
     clustering = Clustering(operations=operations, outside=operations, clusters=0)
-    known: Any = SimpleNamespace(explanation=SimpleNamespace(clustering=clustering))
-    assert traps.find_little_clustered(known).state is state
+    model: Any = SimpleNamespace(explanation=SimpleNamespace(clustering=clustering))
+    assert traps.find_little_clustered(model).state is state
