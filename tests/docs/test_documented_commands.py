@@ -11,6 +11,7 @@ import re
 import shlex
 import shutil
 import textwrap
+import tomllib
 import webbrowser
 from collections.abc import Iterator
 from dataclasses import replace
@@ -36,7 +37,10 @@ from xla_sweeps.system import environment
 
 EVERY = [*DOCUMENTS, "CONTRIBUTING.md", "benchmarks/README.md"]
 
-STARTS = re.compile(r"(?:python -m xla_sweeps|xla-sweeps|python -m benchmarks\.|scripts/)\S* ?")
+STARTS = re.compile(
+    r"(?:python -m xla_sweeps|xla-sweeps|python -m benchmarks\.|python benchmarks/|pip install"
+    r"|scripts/)\S* ?"
+)
 
 OTHER = (
     *("pip install --constraint constraints.txt .", "pip install '.[report]'", "wandb login"),
@@ -102,8 +106,11 @@ def test_every_line_of_a_script_is_known(document: str) -> None:
         if line in OTHER or line in UNTYPED or first == line == "xla-sweeps":
             continue
         if first == "python":
-            module = more[1].partition(".")
-            assert (ROOT / "benchmarks" / f"{module[2]}.py").exists() or more[1] == "xla_sweeps"
+            name = more[1] if more[0] == "-m" else more[0].replace("/", ".").removesuffix(".py")
+            path = ROOT / "benchmarks" / f"{name.partition('.')[2]}.py"
+            assert path.exists() or more[1] == "xla_sweeps", line
+        elif line.startswith("pip install"):
+            is_of_pip(line)
         elif first.startswith("scripts/"):
             assert (ROOT / first).exists(), line
         elif first == "xla-sweeps":
@@ -121,6 +128,17 @@ def test_trials_that_are_not_composed_stand_for_others(document: str) -> None:
         assert not is_trial or not PLACEHOLDER.search(line) or line in UNTYPED, line
 
 
+def is_of_pip(line: str) -> None:
+    """The folders of a command of pip are there, with their extras."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    for word in shlex.split(line)[2:]:
+        place, _, asked = word.partition("[")
+        if place.startswith("."):
+            assert (ROOT / place / "pyproject.toml").is_file(), line
+            assert {*filter(None, asked.rstrip("]").split(","))} <= {*extras}, line
+
+
 class Parsed(BaseException):
     """The words were taken by the command's parser."""
 
@@ -131,7 +149,8 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder: Path = tmp_path_factory.mktemp("documents")
     make_own(folder)
     record = make_record({"eager": 0.4, "graph": 0.2, "xla": 0.1}, noise=0.01)
-    on_gpu = replace(record, trial_id="f" * 16, device={"kind": "gpu", "name": "NVIDIA A100"})
+    other = make_record({"eager": 0.5, "graph": 0.3, "xla": 0.2}, noise=0.01)
+    on_gpu = replace(other, trial_id="f" * 16, device={"kind": "gpu", "name": "NVIDIA A100"})
     for own in (record, on_gpu):
         Store(folder / "results").save(own)
     names = ("runs/cpu", "other/results", "tf-2.20", "tf-2.21", "main", "pull-request", "new")
@@ -152,18 +171,25 @@ def folder(places: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def parse_alone(words: list[str], folder: Path) -> None:
     """Have the command's parser take the words, and nothing after it."""
-    parse = argparse.ArgumentParser.parse_known_args
 
-    def parsed(self: argparse.ArgumentParser, *words: Any) -> Any:
-        parse(self, *words)
-        raise Parsed
+    def ending(name: str) -> Any:
+        parse = getattr(argparse.ArgumentParser, name)
 
-    with (
-        mock.patch.object(argparse.ArgumentParser, "parse_known_args", parsed),
-        mock.patch.object(argparse.ArgumentParser, "parse_known_intermixed_args", parsed),
-    ):
+        def parsed(self: argparse.ArgumentParser, *words: Any) -> Any:
+            parse(self, *words)
+            raise Parsed
+
+        return mock.patch.object(argparse.ArgumentParser, name, parsed)
+
+    with ending("parse_args"), ending("parse_intermixed_args"):
         done = command(*words, cwd=folder)
     raise AssertionError(f"{shlex.join(words)}: {done.stderr}")
+
+
+def test_an_unknown_option_is_not_taken(folder: Path) -> None:
+    for words in (["guard", "--before", "a", "--after", "b", "--no-such"], ["push", "--no-such"]):
+        with pytest.raises(AssertionError, match="--no-such"):
+            parse_alone(words, folder)
 
 
 @pytest.mark.parametrize("document", EVERY)
@@ -177,7 +203,8 @@ def test_every_command_is_taken_as_written(document: str, folder: Path) -> None:
             plan(words, folder)
         elif words[0] in READ or words == ["sweep", "--list"]:
             done = command(*words, cwd=folder)
-            assert done.returncode in (0, 1, 3), (words, done.stderr)
+            allowed = (0, 1, 3) if "--fail-on" in words else (0,)
+            assert done.returncode in allowed, (words, done.stderr)
             assert "xla-sweeps: " not in done.stderr, words
         else:
             with pytest.raises(Parsed):

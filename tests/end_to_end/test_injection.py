@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -193,7 +192,10 @@ def test_hydras_own_options_are_refused_but_for_a_few(
     ("files", "reason"),
     [
         ({"mine": f"# @package _global_\n{CALLBACK}"}, "mine.yaml:2: a file may not configure"),
-        ({"mine": "# @package hydra.job\nenv_set: {A: b}\n"}, "'# @package hydra.job': allow"),
+        (
+            {"mine": "# @package hydra.job\nenv_set: {A: b}\n"},
+            "'# @package hydra.job': allowed are",
+        ),
         (
             {"mine": "defaults: [{override /hydra/job_logging: x}]\n"},
             "mine.yaml:1: a file may not configure Hydra",
@@ -238,52 +240,80 @@ def test_a_folder_of_configuration_sets_values_and_nothing_else(
     assert run(["--config-dir", "dir", *TRIAL, "--cfg", "job"]) == 0, "it is not composed"
 
 
-@pytest.mark.parametrize("trust", ["--config-dir", "--trust-config"])
+FOREIGN = "a file may not configure Hydra"
+
+RUNS_CODE = "configuration never runs code; remove it"
+
+PACKAGE = "'# @package hydra.job': allowed are"
+
+
 @pytest.mark.parametrize(
-    ("path", "text", "arguments", "reason"),
+    ("path", "text", "word", "foreign", "trusted"),
     [
+        ("hydra/launcher/x", "_target_: em.L\n", "hydra/launcher=x", FOREIGN, RUNS_CODE),
+        ("e/x", f"# @package _global_\n{CALLBACK}", "+e=x", FOREIGN, RUNS_CODE),
         (
-            "hydra/launcher/x",
-            "_target_: em.L\n",
-            ["hydra/launcher=x"],
-            "_target_ in|configure Hydra",
+            "e/x",
+            "# @package _global_\nhydra: {job: {env_set: {A: b}}}\n",
+            "+e=x",
+            FOREIGN,
+            "x.yaml:2: hydra.job: of Hydra a file may set",
         ),
-        ("hydra/launcher/x", "n_jobs: 1\n", ["hydra/launcher=x"], "a file may not configure Hydra"),
-        ("e/x", f"# @package _global_\n{CALLBACK}", ["+e=x"], "_target_ in|configure Hydra"),
-        ("e/x", "# @package _global_\nhydra: {job: {env_set: {A: b}}}\n", ["+e=x"], "hydra"),
-        ("e/x", "# @package _global_\nhydra: {searchpath: [evil]}\n", ["+e=x"], "hydra"),
-        ("e/x", "defaults: [{override /hydra/sweeper: basic}]\n", ["+e=x"], "may not configure"),
-        ("e/x", "# @package hydra.job\nname: x\n", ["+e=x"], "'# @package hydra.job': allow"),
-        ("e/x", "a: {_target_: os.system}\n", ["+e=x"], "_target_ in"),
-        ("e/x", "tracker: {group: '${oc.env:WANDB_API_KEY}'}\n", ["+e=x"], "oc.env"),
+        (
+            "e/x",
+            "# @package _global_\nhydra: {searchpath: [evil]}\n",
+            "+e=x",
+            FOREIGN,
+            "x.yaml:2: hydra.searchpath: of Hydra a file may set",
+        ),
+        ("e/x", "defaults: [{override /hydra/sweeper: basic}]\n", "+e=x", FOREIGN, FOREIGN),
+        ("e/x", "# @package hydra.job\nname: x\n", "+e=x", PACKAGE, PACKAGE),
+        ("e/x", "a: {_target_: os.system}\n", "+e=x", RUNS_CODE, RUNS_CODE),
+        ("e/x", "tracker: {group: '${oc.env:WANDB_API_KEY}'}\n", "+e=x", "oc.env", "oc.env"),
+        ("x", f"defaults: [config]\n{CALLBACK}", "--config-name=x", FOREIGN, RUNS_CODE),
         (
             "x",
-            f"defaults: [config]\n{CALLBACK}",
-            ["--config-name=x"],
-            "_target_ in|configure Hydra",
+            "defaults: [config]\nhydra: {searchpath: [evil]}\n",
+            "--config-name=x",
+            FOREIGN,
+            "x.yaml:2: hydra.searchpath: of Hydra a file may set",
         ),
-        ("x", "defaults: [config]\nhydra: {searchpath: [evil]}\n", ["--config-name=x"], "hydra"),
     ],
 )
 def test_not_even_a_folder_that_is_trusted_runs_code_by_hydra(
-    trust: str,
     path: str,
     text: str,
-    arguments: list[str],
-    reason: str,
+    word: str,
+    foreign: str,
+    trusted: str,
     place: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    if trust == "--trust-config" and "n_jobs" in text:
-        pytest.skip("an owner's launcher")
     file = place / "dir" / f"{path}.yaml"
     file.parent.mkdir(parents=True)
     file.write_text(text)
-    assert re.search(reason, refused(place, [trust, "dir", *TRIAL, *arguments], capsys))
+    for trust, reason in {"--config-dir": foreign, "--trust-config": trusted}.items():
+        assert reason in refused(place, [trust, "dir", *TRIAL, word], capsys)
+
+
+def test_a_launcher_of_ones_own_is_used_where_the_folder_is_trusted(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = place / "dir" / "hydra" / "launcher" / "mine.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text("defaults: [basic]\n")
+    words = [*TRIAL, "hydra/launcher=mine"]
+    assert FOREIGN in refused(place, ["--config-dir", "dir", *words], capsys)
+    assert run(["--trust-config", "dir", *words, "device=cpu", "--dry-run"]) == 0
 
 
 @pytest.mark.parametrize(
-    "name", ["xla_sweeps.config", "config", "source/hub", "hydra/config", "hydra/output/default"]
+    "name",
+    [
+        *("xla_sweeps.config", "config", "source/hub", "hydra/config", "hydra/output/default"),
+        *("hydra/job_logging/default", "hydra/hydra_logging/default", "hydra/launcher/basic"),
+        "hydra/sweeper/basic",
+    ],
 )
 def test_no_file_takes_the_place_of_one_of_ours(
     name: str, place: Path, capsys: pytest.CaptureFixture[str]
@@ -291,9 +321,10 @@ def test_no_file_takes_the_place_of_one_of_ours(
     file = place / "dir" / f"{name}.yaml"
     file.parent.mkdir(parents=True)
     file.write_text(f"# @package _global_\n{CALLBACK}seed: 9\n")
-    words = ["--config-dir", "dir", "model=vit_b16", "source=hub", "tracker=none", "--cfg", "job"]
-    assert run(words) == 0
-    assert yaml.safe_load(capsys.readouterr().out)["seed"] == 0
+    words = ["model=vit_b16", "source=hub", "tracker=none", "--cfg", "job"]
+    for trust in ("--config-dir", "--trust-config"):
+        assert run([trust, "dir", *words]) == 0
+        assert yaml.safe_load(capsys.readouterr().out)["seed"] == 0
 
 
 @pytest.mark.parametrize("linked", ["folder", "file"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -183,13 +184,17 @@ def test_a_framework_alone_is_an_environment_that_checks_itself_refuses_and_meas
     assert refused.stderr.startswith("xla-sweeps: backend=tensorflow: tensorflow is not installed")
     assert refused.stderr.endswith(f"; or add backend={name}\n")
     assert not (tmp_path / "r").exists()
-    loaded = measured(python, tmp_path, f"backend={name}")["status"]
-    assert loaded in ("ok", "contaminated")
+    record = measured(python, tmp_path, f"backend={name}")
+    assert record["status"] in ("ok", "contaminated")
+    assert record["modes"][{"jax": "jax_xla", "torch": "torch_export"}[name]]["status"] == "ok"
     lines = ["method: grid", "parameters:", "  batch_size: {value: 3}"]
     (tmp_path / "s.yaml").write_text("\n".join(lines))
     words = ["model=tiny_dense", f"backend={name}", "effort=quick", "tracker=none", "results_dir=s"]
     sweep = [str(python), "-m", "xla_sweeps", "sweep", "s.yaml", *words]
-    assert subprocess.run(sweep, cwd=tmp_path, capture_output=True).returncode in (0, 3)
+    sweep += ["--accept-contaminated"]
+    subprocess.run(sweep, cwd=tmp_path, capture_output=True, check=True)
+    (path,) = tmp_path.glob("s/records/*/0.json")
+    assert json.loads(path.read_text())["trial"]["batch_size"] == 3
 
 
 @pytest.mark.exhaustive

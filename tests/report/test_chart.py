@@ -25,8 +25,10 @@ def drawn(rows: list[ComparisonRow]) -> tuple[list[str], list[float], str]:
     root = ElementTree.fromstring(picture)
     texts = ["".join(one.itertext()) for one in root.iter() if one.tag.endswith("text")]
     points = [float(one.attrib["cx"]) for one in root.iter() if one.tag.endswith("circle")]
-    for x in re.findall(r'[MH" ]x?="?([\d.]+)', picture):
-        assert float(x) >= 0
+    places = re.findall(r'\b(?:c?x|x[12])="(-?[\d.]+)"', picture)
+    places += re.findall(r"[MLH](-?[\d.]+)", picture)
+    assert places
+    assert all(0 <= float(x) <= float(root.attrib["width"]) for x in places)
     return texts, points, picture
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from xla_sweeps.schema.backend import backend_named, default_backend
 from xla_sweeps.schema.measurement import Phase, Status
+from xla_sweeps.system.installation import install
 from xla_sweeps.trial import failures
 from xla_sweeps.trial.failures import ProcessEnd, first_line
 
@@ -151,7 +152,7 @@ NO_LIBRARY = "libcudnn.so.9: cannot open shared object file: No such file or dir
             NO_LIBRARY,
             Status.INFRA,
             "PyTorch cannot be loaded: libcudnn.so.9 is missing",
-            "--force-reinstall torch",
+            install("torch", again=True),
         ),
     ],
 )

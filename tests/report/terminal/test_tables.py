@@ -32,6 +32,7 @@ from xla_sweeps.schema.measurement import (
 )
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
+from xla_sweeps.system.installation import how_to_install
 
 HOSTILE = "a\x1b[31mb\x1b]0;title\x07c\u202ed\x9be\ud800f\x00"
 
@@ -321,7 +322,7 @@ def test_a_model_is_shown_with_each_of_its_sources(capsys: pytest.CaptureFixture
         "ResNet50 · ResNetV1 · classification · 224 px",
         "keras: ResNet50",
         "keras_cv: ImageClassifier",
-        "keras-hub",
+        how_to_install("keras-hub"),
         "nothing more",
         "xla-sweeps model=resnet50 source=applications",
         "LSTM and Conv1D · Example · example · size 400",
