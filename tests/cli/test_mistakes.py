@@ -15,6 +15,7 @@ from composed import cases
 
 from xla_sweeps.cli.main import run
 from xla_sweeps.errors import USAGE_CODE
+from xla_sweeps.system.installation import install
 
 LONG = "x" * 300
 
@@ -68,7 +69,6 @@ sweep own -> sweep own: a file is named in full: own.yaml
 sweep smoek -> unknown sweep 'smoek'. Did you mean 'smoke'? `xla-sweeps sweep --lis
 modle=vgg16 -> unknown option 'modle'. Did you mean 'model'?
 sweep -> sweep: the following arguments are required: file; `xla-sweeps sweep --help
-hydra/launcher=joblib -> hydra/launcher=joblib: install its plugin:
 hydra/launcher=bsic -> unknown hydra/launcher 'bsic'. Did you mean 'basic'? Allowed:
 results_dir=/dev/null -> '/dev/null': expected a folder
 doctor --seconds -1 -> --seconds -1.0: expected 0 to 3600
@@ -310,3 +310,10 @@ def test_a_group_of_ones_own_that_is_not_found_is_told_where_it_belongs(
 ) -> None:
     line = refusal(["+experiment=foo"], capsys)
     assert line.endswith(" A group of your own is a folder experiment/ of --config-dir DIR.\n")
+
+
+def test_a_launcher_without_its_plugin_is_named_with_the_command_that_installs_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    line = f"hydra/launcher=joblib: install its plugin: {install('hydra-joblib-launcher')}"
+    assert refusal(["hydra/launcher=joblib"], capsys) == f"{line}\n"

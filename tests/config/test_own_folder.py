@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra.core.hydra_config import HydraConfig
 
 from xla_sweeps.config.compose import (
     compose_config,
+    compose_run,
     own_entries,
     sweeper_params,
     without_own_files,
@@ -30,7 +32,6 @@ trust_code: true
 input_spec: [{shape: [8]}]
 results_dir: mine
 batch_size: 2
-xla_flags: {xla_backend_extra_options: xla_x}
 tracker: {group: "${batch_size}"}
 hydra:
   run: {dir: there}
@@ -71,8 +72,6 @@ def test_a_file_that_is_not_composed_refuses_nothing(conf: Path) -> None:
 
 
 def test_a_folder_that_is_trusted_sets_what_a_person_may_type(conf: Path) -> None:
-    text = MINE.replace("xla_flags: {xla_backend_extra_options: xla_x}\n", "")
-    write("experiment/mine", text)
     folder = OwnFolder(conf, trusted=True)
     typed = ["+experiment=mine", "batch_size=3", "device=cpu"]
     document = compose_config(typed, config_dir=folder)
@@ -80,6 +79,8 @@ def test_a_folder_that_is_trusted_sets_what_a_person_may_type(conf: Path) -> Non
     assert asked.trial.model.recipe["path"] == "net.py:build"
     assert (asked.tracker.name, asked.tracker.group) == ("none", "3")
     assert asked.results_dir == Path("mine")
+    _, run = compose_run(typed, config_dir=folder)
+    assert run(lambda config: HydraConfig.get().run.dir) == "there"
     params = sweeper_params(["+experiment=mine", "jit=false"], folder)
     assert params == ["batch_size=1,8"], "what is typed wins"
     assert sweeper_params(["+experiment=small"], conf) == []
