@@ -14,13 +14,17 @@ from xla_sweeps.config.compose import compose_config
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.overrides import keys_of
 from xla_sweeps.sweeps.launchers.wandb_agents import COMMAND, command_of
-from xla_sweeps.sweeps.plan import AA_EVERY, MIN_TRIALS_FOR_AA, QUICK, is_twin_due
+from xla_sweeps.sweeps.plan import AA_EVERY, MIN_TRIALS_FOR_AA, QUICK, count_for_twin
 from xla_sweeps.system.process import Assignment
 
 
 def test_what_the_sweep_sets_is_refused_and_the_rest_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"batch_size=4: the sweep sets it; here go .*trust_code"):
+    with pytest.raises(ConfigError, match=r"=4: the sweep sets it; allowed: .*trust_code"):
         agents_command(["me/p/abc", "batch_size=4"])
+    with pytest.raises(ConfigError, match=r"results_dir=r: the sweep sets it"):
+        agents_command(["me/p/abc", "results_dir=r"])
+    with pytest.raises(ConfigError, match=r"unknown tracker 'auo'\. Did you mean 'auto'"):
+        agents_command(["me/p/abc", "tracker=auo"])
 
 
 def given(
@@ -51,7 +55,7 @@ def test_an_agents_trial_has_the_persons_words_and_an_a_a_twin_after_it(
     words = [json.dumps(values), "results_dir=theirs", "modes=[graph,xla]"]
     first, twin = given(monkeypatch, words, assignment)
     for asked in (first, twin):
-        assert (asked.config_dir.path, asked.config_dir.trusted) == (tmp_path / "conf", True)
+        assert asked.config_dir.path == tmp_path / "conf"
         document = compose_config(asked.overrides)
         assert (document["results_dir"], document["trust_code"]) == ("mine", True)
         assert document["model"]["name"] == "resnet50"
@@ -66,7 +70,7 @@ def test_some_of_an_agents_quick_trials_are_measured_twice(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assignment = Assignment(counted=str(tmp_path / "counted"))
-    words = ["model=resnet50", "effort.duplicates=1"]
+    words = ["model=resnet50", "effort.duplicates=1", "effort.replicates=1"]
     (asked,) = given(monkeypatch, words, assignment)
     assert compose_config(asked.overrides)["effort"]["replicates"] == 2
 
@@ -75,7 +79,7 @@ def test_some_of_an_agents_quick_trials_are_measured_twice(
 def test_a_twin_follows_as_often_as_in_other_sweeps(
     effort: str, first: int, tmp_path: Path
 ) -> None:
-    due = [is_twin_due(tmp_path / "counted", effort) for _ in range(2 * AA_EVERY)]
+    due = [count_for_twin(tmp_path / "counted", effort) for _ in range(2 * AA_EVERY)]
     assert [number for number, one in enumerate(due) if one] == [first, first + AA_EVERY]
 
 

@@ -5,27 +5,29 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from xla_sweeps.cli import hydra_line
 from xla_sweeps.cli.arguments import RESULTS, add_config_dir, add_results_dir, command_parser
+from xla_sweeps.config import values
+from xla_sweeps.config.compose import compose_config
 from xla_sweeps.errors import ConfigError
+from xla_sweeps.report.terminal.console import warn
 from xla_sweeps.report.terminal.sweep_progress import SweepProgress
 from xla_sweeps.report.terminal.sweep_summary import show_headlines, show_sums
 from xla_sweeps.report.wandb.credentials import require_login
-from xla_sweeps.schema.options import OPTIONS
+from xla_sweeps.schema.options import GROUPS, OPTIONS
 from xla_sweeps.schema.overrides import key_of, option_of, overrides
 from xla_sweeps.store import rows, table
 from xla_sweeps.store.store import Store
 from xla_sweeps.sweeps.compose import Composer
 from xla_sweeps.sweeps.launchers import DEVICES, ONE_OR_MORE, wandb_agents
 from xla_sweeps.sweeps.launchers.slots import slots_for
-from xla_sweeps.sweeps.plan import add_duplicates, is_twin_due, twin_words
+from xla_sweeps.sweeps.plan import add_duplicates, count_for_twin, twin_words
 from xla_sweeps.system.process import Assignment
 
 _OWN = (
-    *(option.name for option in OPTIONS if option.foreign == "nothing"),
+    *(one.name for one in OPTIONS if one.foreign == "nothing" and one.name != "results_dir"),
     *("weights", "data", "tracker", "ui", "timeouts", "memory_limit_gib"),
 )
 """Options of agents: what says where, and what a server may not set."""
@@ -56,14 +58,16 @@ def agents_command(arguments: Sequence[str]) -> int:
         raise ConfigError(f"agents {options.sweep}: expected ENTITY/PROJECT/ID of a sweep")
     for word in options.overrides:
         if option_of(word) not in _OWN:
-            raise ConfigError(f"agents {word}: the sweep sets it; here go {', '.join(_OWN)}")
+            raise ConfigError(f"agents {word}: the sweep sets it; allowed: {', '.join(_OWN)}")
+    document = compose_config(options.overrides, config_dir=options.config_dir)
+    for name in {option_of(word) for word in options.overrides} & {*GROUPS}:
+        values.choice(document, name)
     require_login()
     slots = slots_for(options.devices)
     results_dir = options.results_dir or Path(RESULTS)
     words = [*options.overrides]
     words += overrides({"results_dir": str(results_dir.resolve())} if options.results_dir else {})
-    if folder := options.config_dir:
-        words += replace(folder, path=folder.path.resolve()).words
+    words += options.config_dir.absolute().words if options.config_dir else []
     store = Store(results_dir)
     before = _records_of(store)
     with SweepProgress(f"agents of {options.sweep}", [slot.name for slot in slots]) as board:
@@ -91,21 +95,26 @@ def run_checked(
     """
     composer = Composer((), slots=None, config_dir=asked.config_dir)
     task = composer.of_words(asked.overrides)
+    of_twin = twin_words(task)
     add_duplicates([task])
     if task.twice:
-        asked.overrides = [*asked.overrides, "effort.replicates=2"]
+        kept = (word for word in asked.overrides if key_of(word) != "effort.replicates")
+        asked.overrides = [*kept, "effort.replicates=2"]
     code = run(asked, assignment)
-    tracker = composer.settings(task.words).tracker.name
-    twin = composer.of_words(twin_words(task))
-    due = code in (0, 1) and is_twin_due(Path(assignment.counted), task.effort)
-    if not due or twin.request_id == task.request_id:
+    if code not in (0, 1) or not count_for_twin(Path(assignment.counted), task.effort):
         return code
+    try:
+        twin = composer.of_words(of_twin)
+    except ConfigError as error:  # the trial itself is measured
+        warn(f"no A/A twin: {error}")
+        return code
+    if twin.request_id == task.request_id:
+        return code
+    tracker = composer.settings(task.words).tracker.name
     for name in ("WANDB_SWEEP_ID", "WANDB_RUN_ID", "WANDB_SWEEP_PARAM_PATH"):
         os.environ.pop(name, None)
     words = [word for word in twin.words if key_of(word) != "tracker"]
-    again = hydra_line.parse([*words, f"tracker={tracker}"])
-    again.config_dir = asked.config_dir
-    end = run(again, Assignment())
+    end = run(hydra_line.parse([*words, f"tracker={tracker}"]), Assignment())
     return end if end >= 128 else code
 
 

@@ -142,7 +142,7 @@ def with_aa(tasks: Sequence[Task], compose: Callable[[Sequence[str]], Task]) -> 
     return planned
 
 
-def is_twin_due(counted: Path, effort: str) -> bool:
+def count_for_twin(counted: Path, effort: str) -> bool:
     """Count one more trial of an agent, in its file; True if a twin follows, by the same rule."""
     earlier = counted.read_text("utf-8").split() if counted.exists() else []
     counted.write_text(" ".join([*earlier, effort]), encoding="utf-8")

@@ -108,6 +108,6 @@ def test_a_backend_that_is_not_installed_is_refused_in_one_line(tmp_path: Path) 
         [*command, "device=cpu"], cwd=tmp_path, capture_output=True, text=True, timeout=500
     )
     assert (ended.returncode, ended.stdout) == (2, "")
-    command = f"{command[0]} -m pip install tensorflow"
-    line = f"tensorflow is not installed; install: {command}; or add backend=jax"
+    install = f"{command[0]} -m pip install tensorflow"
+    line = f"tensorflow is not installed; install: {install}; or add backend=jax"
     assert ended.stderr == f"xla-sweeps: backend=tensorflow: {line}\n"
