@@ -9,6 +9,7 @@ from commands import own_model
 
 from xla_sweeps.config import catalog
 from xla_sweeps.config.combinations import choices
+from xla_sweeps.config.own_folder import OwnFolder
 from xla_sweeps.errors import ConfigError
 
 MODELS = len(catalog.load_catalog())
@@ -69,7 +70,7 @@ def test_a_glob_stands_for_the_files_of_its_group_that_match(
     for name in "ab":
         (own / "mine" / f"{name}.yaml").write_text("seed: 1\n")
     key, _, names = expanded.partition("=")
-    assert choices([word, "batch_size=choice(1,2)", "~ui"], own) == [
+    assert choices([word, "batch_size=choice(1,2)", "~ui"], OwnFolder(own)) == [
         [f"{key}={name}" for name in names.split(",")],
         ["batch_size=1", "batch_size=2"],
         ["~ui"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.options import GROUPS
 from xla_sweeps.schema.overrides import keys_of
 from xla_sweeps.schema.trial import Trial, as_typed
+from xla_sweeps.sweeps.compose import Composer
 
 GLOBAL = "# @package _global_\n"
 
@@ -41,13 +43,13 @@ hydra:
 
 
 @pytest.fixture
-def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OwnFolder:
     """A repository with an experiment that names files, and a good one beside it."""
     monkeypatch.chdir(tmp_path)
     Path("net.py").write_text("def build(): ...\n")
     write("experiment/mine", MINE)
     write("experiment/small", f"{GLOBAL}batch_size: 2\n")
-    return Path("conf")
+    return OwnFolder(Path("conf"))
 
 
 def write(name: str, text: str) -> None:
@@ -56,23 +58,23 @@ def write(name: str, text: str) -> None:
     path.write_text(text)
 
 
-def trial(*words: str, folder: Path | OwnFolder | None = None) -> Trial:
+def trial(*words: str, folder: OwnFolder | None = None) -> Trial:
     words = ("device=cpu", *words)
     composed = compose_config(words, config_dir=folder)
     return settings_of(composed, explicit=keys_of(words), environ={}).trial
 
 
-def test_a_file_that_is_not_composed_refuses_nothing(conf: Path) -> None:
+def test_a_file_that_is_not_composed_refuses_nothing(conf: OwnFolder) -> None:
     write("hydra/launcher/own", "_target_: x\n")
     write("broken", "a: [1\n")
-    (conf / "link.yaml").symlink_to("nowhere")
+    (conf.path / "link.yaml").symlink_to("nowhere")
     assert trial("+experiment=small", folder=conf).batch_size == 2
     with pytest.raises(ConfigError, match=r"mine\.yaml:3: path names .*: --trust-config DIR"):
         trial("+experiment=mine", folder=conf)
 
 
-def test_a_folder_that_is_trusted_sets_what_a_person_may_type(conf: Path) -> None:
-    folder = OwnFolder(conf, trusted=True)
+def test_a_folder_that_is_trusted_sets_what_a_person_may_type(conf: OwnFolder) -> None:
+    folder = replace(conf, trusted=True)
     typed = ["+experiment=mine", "batch_size=3", "device=cpu"]
     document = compose_config(typed, config_dir=folder)
     asked = settings_of(document, environ={})
@@ -91,7 +93,7 @@ def test_a_folder_that_is_trusted_sets_what_a_person_may_type(conf: Path) -> Non
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_every_option_with_choices_is_a_group_and_what_is_typed_wins(
-    group: str, conf: Path
+    group: str, conf: OwnFolder
 ) -> None:
     choice, other = GROUPS[group][-1], GROUPS[group][0]
     write("experiment/x", f"{GLOBAL}defaults: [{{override /{group}: '{choice}'}}]\n")
@@ -106,7 +108,7 @@ def test_every_option_with_choices_is_a_group_and_what_is_typed_wins(
     assert chosen(f"{group}={other}") == other, "whatever a file sets"
 
 
-def test_a_tracker_of_ones_own_is_a_file(conf: Path) -> None:
+def test_a_tracker_of_ones_own_is_a_file(conf: OwnFolder) -> None:
     write("tracker/team", "name: wandb\nproject: ours\n")
     tracker = compose_config(["tracker=team"], config_dir=conf)["tracker"]
     assert (tracker["name"], tracker["project"]) == ("wandb", "ours")
@@ -117,26 +119,28 @@ def test_a_tracker_of_ones_own_is_a_file(conf: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "text"), [("false", "'false'"), ("null", "'null'"), ("", "'null'")]
 )
-def test_a_choice_that_yaml_reads_as_no_text_is_named(value: str, text: str, conf: Path) -> None:
+def test_a_choice_that_yaml_reads_as_no_text_is_named(
+    value: str, text: str, conf: OwnFolder
+) -> None:
     write("experiment/x", f"{GLOBAL}defaults:\n  - override /jit: {value}\n")
     with pytest.raises(
-        ConfigError, match=f"x.yaml:3: defaults: override /jit: write a text: {text}"
+        ConfigError, match=f"x.yaml:3: defaults: override /jit: expected a string: {text}"
     ):
         trial("+experiment=x", folder=conf)
 
 
-def test_a_file_of_ones_own_may_be_the_first(conf: Path) -> None:
+def test_a_file_of_ones_own_may_be_the_first(conf: OwnFolder) -> None:
     write("plain", "defaults: [config, override model: resnet50, _self_]\nbatch_size: 16\n")
-    asked = trial("seed=3", folder=OwnFolder(conf, primary="plain"))
+    asked = trial("seed=3", folder=replace(conf, primary="plain"))
     assert (asked.model.name, asked.batch_size, asked.seed) == ("resnet50", 16, 3)
     write("plain", "batch_size: 16\n")
-    with pytest.raises(ConfigError, match="is missing; begin the defaults list of --config-name"):
-        trial(folder=OwnFolder(conf, primary="plain"))
+    with pytest.raises(ConfigError, match="is missing; add config to the defaults of the --config-name file"):
+        trial(folder=replace(conf, primary="plain"))
     with pytest.raises(ConfigError, match="--config-name=nope: no such file in conf"):
-        trial(folder=OwnFolder(conf, primary="nope"))
+        trial(folder=replace(conf, primary="nope"))
 
 
-def test_an_entry_that_builds_on_another_is_one_for_all(conf: Path) -> None:
+def test_an_entry_that_builds_on_another_is_one_for_all(conf: OwnFolder) -> None:
     alpha = "sources: {applications: {arguments: {alpha: 0.35}}}"
     write("model/half", f"defaults: [mobilenet_v2]\nname: half\n{alpha}\n")
     write("model/wrong", "name: wrong\n")
@@ -146,3 +150,15 @@ def test_an_entry_that_builds_on_another_is_one_for_all(conf: Path) -> None:
     assert problems == ["model=wrong cannot be used: model=wrong: sources is empty"]
     with pytest.raises(ConfigError, match=r"unknown model 'hlaf'\. Did you mean 'half'\?"):
         trial("model=hlaf", folder=conf)
+
+
+def test_a_file_of_a_group_is_one_for_sweeps_too(conf: OwnFolder) -> None:
+    write("tracker/team", "name: wandb\nproject: ours\n")
+    composer = Composer((), slots=None, config_dir=replace(conf, trusted=True))
+    settings = composer.settings(["model=resnet50", "tracker=team"])
+    assert (settings.tracker.name, settings.tracker.project) == ("wandb", "ours")
+    write("source/mine", f"{GLOBAL}source: applications\n")
+    spec = composer.settings(["model=resnet50", "source=mine"]).trial.model
+    assert spec.source == "applications"
+    with pytest.raises(ConfigError, match=r"unknown source 'hubb'\. Did you mean 'hub'"):
+        composer.settings(["model=resnet50", "source=hubb"])

@@ -13,6 +13,7 @@ from keras_files import write_keras_file
 
 from xla_sweeps.config import catalog
 from xla_sweeps.config.compose import compose_config
+from xla_sweeps.config.own_folder import OwnFolder
 from xla_sweeps.config.scenario import candidate_mode
 from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.errors import ConfigError, DeviceError
@@ -229,7 +230,7 @@ def test_a_file_of_a_users_folder_sets_source_and_tracker(tmp_path: Path) -> Non
         "# @package _global_\nsource: keras_hub\ntracker: {name: none, project: p}\n"
     )
     composed = compose_config(
-        ["+experiment=mine", "model=resnet50", "device=cpu"], config_dir=tmp_path
+        ["+experiment=mine", "model=resnet50", "device=cpu"], config_dir=OwnFolder(tmp_path)
     )
     asked = settings_of(composed, explicit={"tracker"}, environ={})
     assert asked.trial.model.source == "keras_hub"
@@ -246,7 +247,7 @@ def write(folder: Path, text: str) -> Path:
 def test_a_users_folder_adds_models(tmp_path: Path) -> None:
     text = (catalog.conf_dir() / "model" / "resnet50.yaml").read_text()
     write(tmp_path, text.replace("name: resnet50", "name: mine"))
-    composed = compose_config(["model=mine", "device=cpu"], config_dir=tmp_path)
+    composed = compose_config(["model=mine", "device=cpu"], config_dir=OwnFolder(tmp_path))
     assert settings_of(composed, environ={}).trial.model.name == "mine"
 
 
@@ -267,7 +268,7 @@ def test_a_bad_file_in_a_users_folder_is_reported_with_its_path(
 ) -> None:
     place = write(tmp_path, text)
     with pytest.raises(ConfigError) as caught:
-        compose_config(["model=mine"], config_dir=tmp_path)
+        compose_config(["model=mine"], config_dir=OwnFolder(tmp_path))
     assert reason in str(caught.value)
     assert str(place) in str(caught.value) or reason[0] != ":"
     assert "\n" not in str(caught.value)

@@ -35,9 +35,9 @@ def test_the_example_of_a_catalog_entry_is_one(document: str, tmp_path: Path) ->
     path = tmp_path / "model" / f"{name}.yaml"
     path.parent.mkdir()
     path.write_text(text)
-    entries, problems = own_entries(tmp_path)
+    entries, problems = own_entries(OwnFolder(tmp_path))
     assert (entries[name].name, problems) == (name, [])
-    composed = compose_config([f"model={name}", "device=cpu"], config_dir=tmp_path)
+    composed = compose_config([f"model={name}", "device=cpu"], config_dir=OwnFolder(tmp_path))
     spec = settings_of(composed).trial.model
     assert (spec.name, spec.source, spec.resolution_px) == (name, "applications", 224)
 

@@ -13,6 +13,7 @@ from keras_files import write_keras_file
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.cli.main import run
+from xla_sweeps.config.own_folder import OwnFolder
 from xla_sweeps.config.settings import Settings, identify
 from xla_sweeps.report.next_steps import explain_command
 from xla_sweeps.schema.measurement import Status
@@ -246,7 +247,7 @@ def test_a_trial_that_was_kept_from_the_gpus_says_so(
 def test_a_sweeps_trial_whose_process_died_has_the_command_of_any_other(again: Again) -> None:
     given = ["results_dir=r", "tracker.group=g", "timeouts.compile=9"]
     slot = Slot(name="cpu", device=devices.devices()[-1])
-    composer = Composer(given, slots=[slot], config_dir=Path("own"))
+    composer = Composer(given, slots=[slot], config_dir=OwnFolder(Path("own")))
     task = composer.task({"model": "tiny", "effort": {"block_s": 0.02}})
     died = record_of(composer.settings(task.words))
     assert died.trial_id in task.trial_ids

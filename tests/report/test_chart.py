@@ -55,13 +55,13 @@ def test_any_speedups_have_an_axis(speedups: list[float]) -> None:
 def test_names_of_others_and_missing_intervals_break_nothing() -> None:
     nasty = 'a<b>&"\x1b[31m'
     imported = {"speedup_low": None, "speedup_high": None, "origin": "imported"}
-    texts, points, _ = drawn([pair(1, 2.0, model=nasty, device="<i>", **imported)])
+    texts, points, _ = drawn([pair(1, 2.0, model=nasty, device="<i>\x1b", **imported)])
     assert any('a<b>&"' in text for text in texts)
     assert len(points) == 1
 
 
 def test_what_is_no_svg_or_has_nothing_to_show_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"a name in \.svg; rsvg-convert"):
+    with pytest.raises(ConfigError, match=r"a file ending in \.svg \(rsvg-convert"):
         write_chart([pair()], tmp_path / "chart.png")
     with pytest.raises(ConfigError, match="no row has a speedup"):
         write_chart([failed(1)], tmp_path / "chart.svg")

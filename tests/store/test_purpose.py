@@ -88,7 +88,7 @@ def test_documents_and_pictures_have_results_alone(results: Path) -> None:
     assert xs.results().plot(results / "same.svg").read_text("utf-8") == picture
     with pytest.raises(xs.ConfigError, match="plot: expected rows of results"):
         xs.rounds().plot()
-    with pytest.raises(xs.ConfigError, match=r"a name in \.svg"):
+    with pytest.raises(xs.ConfigError, match=r"a file ending in \.svg"):
         xs.results().plot("a.png")
 
 

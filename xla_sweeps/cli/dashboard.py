@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
-import tempfile
 import webbrowser
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -110,11 +108,8 @@ def report_command(arguments: Sequence[str]) -> int:
             difference=difference,
         )
     if options.dry_run:
-        # Not below the results, which may be read-only; it stays if there is an error.
-        log = Path(tempfile.mkdtemp(prefix="xla-sweeps-"), "report.log")
         with progress_bar("making the report"):
-            spec = publish.spec(plan, log=log)
-        shutil.rmtree(log.parent)
+            spec = publish.spec(plan)
         export.write_json(spec, options.output)
         return 0
     code = _send(options, plan, rows, publish.table_rows(every))
@@ -131,7 +126,7 @@ def workspace_command(arguments: Sequence[str]) -> int:
     parser = command_parser(
         "workspace",
         "The view of the project's page shows the trials by device, the highest speedup first, and "
-        "panels. Run it again to have it as it was made. Needs wandb-workspaces "
+        "panels. Run it again to restore it. Needs wandb-workspaces "
         f"({how_to_install('report')}) and `wandb login` or WANDB_API_KEY.",
     )
     add_results_dir(parser)
@@ -143,10 +138,8 @@ def workspace_command(arguments: Sequence[str]) -> int:
     if not (entity and project):
         records, _ = read_trials(options.dir, load(options.dir))
         entity, project = publish.place(records, entity, project)
-    log = Path(tempfile.mkdtemp(prefix="xla-sweeps-"), "workspace.log")  # it stays after an error
     with progress_bar("saving the view"):
-        view = publish.save_workspace(entity, project, log=log)
-    shutil.rmtree(log.parent)
+        view = publish.save_workspace(entity, project)
     print(f"workspace  {view['url']} ({'updated' if view['updated'] else 'new'})")
     return 0
 

@@ -51,9 +51,8 @@ def doctor_command(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if not 0 <= options.seconds <= MAX_SECONDS:
         raise ConfigError(f"--seconds {options.seconds}: expected 0 to {MAX_SECONDS}")
-    if options.full and not _is_installed(default_backend(), environment.versions()):
-        title = default_backend().title
-        raise ConfigError(f"--full: needs {title}: {install(_main_package(default_backend()))}")
+    if options.full:
+        environment.require(default_backend())
     device = None
     if options.device is not None or options.full:
         device = devices.resolve_device(options.device or "auto")
@@ -143,7 +142,7 @@ def _gpu_state(gpu: devices.Device) -> Iterator[Finding]:
 def _versions(packages: Mapping[str, str]) -> Iterator[Finding]:
     """The packages of the backends that are installed, and how to install each other backend."""
     extras = {source.package: source.extra for source in SOURCES.values()}
-    able = [each for each in backends() if _is_installed(each, packages)] or [default_backend()]
+    able = [each for each in backends() if not environment.absent(each)] or [default_backend()]
     needed = {name for each in able for name in each.identity}
     for name in {name: None for each in able for name in environment.packages_of(each)}:
         how = how_to_install(extras[name]) if name in extras else install(name)
@@ -165,10 +164,6 @@ def _versions(packages: Mapping[str, str]) -> Iterator[Finding]:
 def _main_package(backend: Backend) -> str:
     """The package that a backend is named for: the first that it declares."""
     return next(iter(backend.packages), "")
-
-
-def _is_installed(backend: Backend, packages: Mapping[str, str]) -> bool:
-    return not backend.packages or _main_package(backend) in packages
 
 
 def _flags(flags: Mapping[str, str]) -> Iterator[Finding]:
@@ -232,18 +227,14 @@ def _wandb() -> Finding:
     asked = login()
     if asked.logged_in:
         return Finding("ok", "W&B", f"logged in to {asked.url}: tracker=wandb works online")
-    shown = (
-        f"{asked.problem or 'no API key'}: runs stay offline below results_dir (the default); "
-        "`xla-sweeps push` sends them later"
-    )
+    shown = f"{asked.problem or 'no API key'}: after `wandb login`, `xla-sweeps push` sends runs"
     return Finding("ok", "W&B", shown)
 
 
 def _compiles(device: devices.Device) -> Iterator[Finding]:
     """Compile with XLA, and say what goes wrong."""
-    packages = environment.versions()
     able = [
-        one for one in backends() if "self_check" in one.programs and _is_installed(one, packages)
+        one for one in backends() if "self_check" in one.programs and not environment.absent(one)
     ]
     for diagnosis in (each for backend in able for each in toolchain.check(device, backend)):
         compiled, cause = diagnosis.compiled, diagnosis.cause

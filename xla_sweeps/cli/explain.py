@@ -37,8 +37,9 @@ def explain_command(arguments: Sequence[str]) -> int:
     if output is not None:
         export.require_writable(output)
     if options.ops is not None:
-        flags = {"--no-trace": options.no_trace, "--config-dir": options.config_dir}
-        if others := [*options.overrides, *(name for name, given in flags.items() if given)]:
+        place = options.config_dir.words[:1] if options.config_dir else ()
+        flags = ("--no-trace",) if options.no_trace else ()
+        if others := [*options.overrides, *flags, *place]:
             raise ConfigError(f"explain --ops: remove {' '.join(others)}")
         return show_ops(options.ops, form=form, output=output)
     require_model("explain", options.overrides)

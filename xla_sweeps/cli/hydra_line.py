@@ -69,8 +69,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if asked.shell_completion and not any(map(_is_completion, words)):
         raise ConfigError("--shell-completion: give install=SHELL, uninstall=SHELL or query=SHELL")
     if any(word.startswith("query=") for word in words) and "COMP_LINE" not in os.environ:
-        raise ConfigError("--shell-completion query=SHELL: only a shell asks, with COMP_LINE set")
+        raise ConfigError("--shell-completion query=SHELL: for shells only (COMP_LINE is not set)")
     chosen = [f"--{name.replace('_', '-')}" for name in _EXCLUSIVE if getattr(asked, name)]
+    if asked.dry_run and {*chosen} - {"--multirun", "--run"}:
+        chosen.append("--dry-run")
     if len(chosen) > 1 or (asked.resolve and not asked.cfg):
         raise ConfigError(
             f"{' and '.join(chosen) or '--resolve'}: give one of them; --resolve goes with --cfg"

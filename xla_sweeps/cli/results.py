@@ -32,7 +32,9 @@ from xla_sweeps.system.text import count_noun
 if TYPE_CHECKING:
     import pyarrow
 
-FORMS = ("table", "csv", "json", "parquet", "markdown", "latex", "svg")
+RAW_FORMS = ("csv", "json", "parquet")
+
+FORMS = ("table", *RAW_FORMS, "markdown", "latex", "svg")
 
 ROWS_SHOWN = 300
 """Most rows of a table in the terminal, which takes 4 s for each thousand."""
@@ -49,7 +51,9 @@ def plot_command(arguments: Sequence[str]) -> int:
 
 
 def _options(command: str, forms: Sequence[str], arguments: Sequence[str]) -> argparse.Namespace:
-    parser = command_parser(command, "One row per trial, candidate and baseline.")
+    of_rows = command == "results"
+    text = "One row per trial, candidate and baseline." if of_rows else ""
+    parser = command_parser(command, text)
     add_results_dir(parser)
     add_output(parser, *forms)
     every_baseline = "every baseline, not only the headline comparison"
@@ -60,6 +64,15 @@ def _options(command: str, forms: Sequence[str], arguments: Sequence[str]) -> ar
         help="only these rows: 'family=ConvNeXt and resolution>=224', "
         "'verdict=slower or not device~A100'; columns: docs/results.md",
     )
+    parser.set_defaults(show="rows", price_per_hour=None, raw=False)
+    add_published(parser)
+    if of_rows:
+        _add_of_rows(parser)
+    return _checked(parser.parse_args(arguments))
+
+
+def _add_of_rows(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `results` alone."""
     parser.add_argument(
         "--show",
         metavar="WHAT",
@@ -76,14 +89,18 @@ def _options(command: str, forms: Sequence[str], arguments: Sequence[str]) -> ar
     )
     raw = "every block of calls of these rows' trials, for csv, json and parquet"
     parser.add_argument("--raw", action="store_true", help=raw)
-    add_published(parser)
-    options = parser.parse_args(arguments)
+
+
+def _checked(options: argparse.Namespace) -> argparse.Namespace:
+    """The options, if they can be used together."""
     form, price = options.format, options.price_per_hour
     if options.show != "rows" and (form, options.output) != ("table", None):
         raise ConfigError("results: --show is for the table; --format and -o are for rows")
     if options.show != "rows" and price is not None:
         raise ConfigError("results: --price-per-hour is for rows, not for --show")
-    if options.raw and (form not in FORMS[1:4] or price is not None):
+    if form == "svg" and price is not None:
+        raise ConfigError("results: --price-per-hour is not in a picture; remove it")
+    if options.raw and (form not in RAW_FORMS or price is not None):
         raise ConfigError("results: --raw takes --format csv, json or parquet, and no price")
     if form == "parquet" and options.output is None:
         raise ConfigError("results: --format parquet needs a file: -o rows.parquet")

@@ -21,7 +21,6 @@ from xla_sweeps.cli.sweep_options import DEVICE, Options, options_of
 from xla_sweeps.config import catalog
 from xla_sweeps.config.combinations import write_choice
 from xla_sweeps.config.compose import override_values
-from xla_sweeps.config.own_folder import own_folder
 from xla_sweeps.config.values import folder_of, text
 from xla_sweeps.errors import LEFT_CODE, ConfigError
 from xla_sweeps.report.json_progress import JsonSweep
@@ -337,7 +336,7 @@ def _launch_agents(options: Options) -> int:
     require_login()
     request = Request(options, sweep, slots_of(options))
     plan_of(request)  # checks every trial that is known beforehand
-    results_dir, folder = request.store.results_dir, own_folder(options.config_dir)
+    results_dir, folder = request.store.results_dir, options.config_dir
     path = wandb_agents.create(options.file, override_values(options.overrides), results_dir)
     words = [path, *(folder.words if folder else ())]
     join = shlex.join(["xla-sweeps", "agents", *words])

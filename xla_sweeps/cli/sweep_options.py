@@ -11,7 +11,7 @@ from typing import Any
 from xla_sweeps.cli.arguments import add_accept_contaminated, add_config_dir, command_parser
 from xla_sweeps.config import catalog
 from xla_sweeps.config.combinations import MAX_TRIALS
-from xla_sweeps.config.own_folder import Place
+from xla_sweeps.config.own_folder import OwnFolder
 from xla_sweeps.config.values import path_of
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.measurement import Status
@@ -33,7 +33,7 @@ class Options:
 
     file: Path
     overrides: Sequence[str] = ()
-    config_dir: Place = None
+    config_dir: OwnFolder | None = None
     launcher: str = "local"
     launching: Mapping[str, Any] = field(default_factory=dict)
     dry_run: bool = False

@@ -129,17 +129,18 @@ def _dry_run(jobs: Sequence[_Job]) -> int:
     from xla_sweeps.sweeps.plan import costs_of
     from xla_sweeps.sweeps.progress import time_left
 
-    costs: dict[str, float] = {}
     left, timed_s = [], 0.0
     with _leaving_no_folder(jobs):
         _check(jobs)
+        stores = {job.results_dir: job.prepared.store for job in jobs}
+        recorded = {place: load_runs(store) for place, store in stores.items()}
         for job in jobs:
-            trial, runs = job.settings.trial, load_runs(job.prepared.store)
+            trial, runs = job.settings.trial, recorded[job.results_dir]
             for line in (job.again, *(f"  {fact}" for fact in _facts_of(job, runs))):
                 console.say(line)
-            costs |= costs_of(runs)
             left.append((trial.model.name, trial.effort.replicates))
             timed_s += trial.effort.timed_s(len(trial.modes)) * trial.effort.replicates
+    costs = {model: cost for runs in recorded.values() for model, cost in costs_of(runs).items()}
     estimated = sum(model in costs for model, _ in left)
     left_s = time_left(left, past=costs, slots=1) if estimated else None
     console.paragraph(time_words(left_s, timed_s, f"{estimated:,} of {len(jobs):,}"))
@@ -151,7 +152,7 @@ def _facts_of(job: _Job, runs: Runs) -> Iterator[str]:
     settings, trial, trial_id = job.settings, job.settings.trial, job.prepared.trial_id
     model, effort = trial.model, trial.effort
     shapes = ", ".join("×".join(map(str, each.shape)) for each in model.inputs)
-    yield f"{model.name} from {model.source}, inputs {shapes or 'as the model has them'}"
+    yield f"{model.name} from {model.source}, inputs {shapes or 'of its own'}"
     yield f"{trial.scenario}, batch {trial.batch_size}, {trial.precision}: {', '.join(trial.modes)}"
     recorded = f"{len(runs.by_trial.get(trial_id, ()))} recorded so far"
     count = f"effort {effort.name}: {count_noun(effort.replicates, 'replicate')}, {recorded}"

@@ -10,7 +10,7 @@ from typing import Any
 from hydra.core.override_parser.types import ChoiceSweep, Glob, Override, RangeSweep
 
 from xla_sweeps.config.compose import group_choices, parse_overrides
-from xla_sweeps.config.own_folder import Place
+from xla_sweeps.config.own_folder import OwnFolder
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.options import LOCAL
 
@@ -18,7 +18,7 @@ MAX_TRIALS = 10_000
 """The most trials of one command, unless it is told otherwise."""
 
 
-def choices(overrides: Sequence[str], config_dir: Place) -> list[list[str]]:
+def choices(overrides: Sequence[str], config_dir: OwnFolder | None) -> list[list[str]]:
     """The words of each override (`seed=range(0,9)`, `model=glob(x*)`): one for each value.
 
     A `ConfigError` says that there are more combinations than `MAX_TRIALS`, or that the values of
@@ -45,7 +45,7 @@ def _check_count(count: int) -> None:
         )
 
 
-def _words(override: Override, config_dir: Place) -> list[str]:
+def _words(override: Override, config_dir: OwnFolder | None) -> list[str]:
     """One override for each value."""
     key, text = override.get_key_element(), override.input_line
     sweep: Any = override.value()
@@ -72,7 +72,7 @@ def _check_range(sweep: RangeSweep, text: str) -> None:
     _check_count(math.ceil((stop - start) / step))
 
 
-def _names(override: Override, glob: Glob, config_dir: Place) -> list[str]:
+def _names(override: Override, glob: Glob, config_dir: OwnFolder | None) -> list[str]:
     """The names of the files that match a glob."""
     text, group = override.input_line, override.key_or_group
     names = set(group_choices(group, config_dir)) - {LOCAL}

@@ -40,7 +40,7 @@ from xla_sweeps.config.foreign import (
     texts,
     yaml_message,
 )
-from xla_sweeps.config.own_folder import CONFIG, Loader, Place, own_folder, whole
+from xla_sweeps.config.own_folder import CONFIG, Loader, OwnFolder, whole
 from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
 from xla_sweeps.schema.options import BY_NAME, GROUPS, missing_option, unknown_option
@@ -58,13 +58,13 @@ SHOWN_CHARACTERS = 60
 _RESOLVER = re.compile(r"\$\{\s*([A-Za-z_][\w.]*)\s*:")
 
 
-def compose_config(words: Sequence[str], *, config_dir: Place = None) -> dict[str, Any]:
+def compose_config(words: Sequence[str], *, config_dir: OwnFolder | None = None) -> dict[str, Any]:
     """The configuration for these overrides as plain data; otherwise as `compose_run`."""
     return compose_run(words, config_dir=config_dir)[0]
 
 
 def compose_run(
-    words: Sequence[str], *, config_dir: Place = None
+    words: Sequence[str], *, config_dir: OwnFolder | None = None
 ) -> tuple[dict[str, Any], Callable[[TaskFunction], Any]]:
     """Compose the configuration for these overrides: `model=resnet50`, `+experiment=mine`.
 
@@ -96,14 +96,13 @@ def compose_run(
 
 
 @contextlib.contextmanager
-def composing(config_dir: Place) -> Iterator[tuple[Hydra, str]]:
+def composing(config_dir: OwnFolder | None) -> Iterator[tuple[Hydra, str]]:
     """Hydra with `conf/` and a further folder, and the name of the configuration to compose.
 
     No resolver reads more than the configuration.
     """
-    folder = own_folder(config_dir)
-    if folder is not None:
-        folder.require()
+    if config_dir is not None:
+        config_dir.require()
     GlobalHydra.instance().clear()
     with (
         # Hydra raises a ValueError for what a file's defaults hold
@@ -113,34 +112,32 @@ def composing(config_dir: Place) -> Iterator[tuple[Hydra, str]]:
         _forget_resolvers()
         hydra = GlobalHydra.instance().hydra
         assert hydra is not None
-        hydra.config_loader = Loader(hydra.config_loader.get_search_path(), folder)
-        yield hydra, whole(folder.primary if folder else CONFIG)
+        hydra.config_loader = Loader(hydra.config_loader.get_search_path(), config_dir)
+        yield hydra, whole(config_dir.primary if config_dir else CONFIG)
 
 
-def sweeper_params(words: Sequence[str], config_dir: Place) -> list[str]:
+def sweeper_params(words: Sequence[str], config_dir: OwnFolder | None) -> list[str]:
     """The overrides in `hydra.sweeper.params` of files that are trusted, but for those typed."""
-    folder = own_folder(config_dir)
-    if folder is None or not folder.trusted:
+    if config_dir is None or not config_dir.trusted:
         return []
-    with composing(folder) as (hydra, name):
+    with composing(config_dir) as (hydra, name):
         config = hydra.compose_config(name, list(words), RunMode.MULTIRUN)
         given = [f"{key}={value}" for key, value in (config.hydra.sweeper.params or {}).items()]
     return [word for word in given if key_of(word) not in keys_of(words)]
 
 
 def without_own_files(
-    words: Sequence[str], document: Mapping[str, Any], config_dir: Place
+    words: Sequence[str], document: Mapping[str, Any], config_dir: OwnFolder | None
 ) -> Sequence[str]:
     """Overrides for the same trial that need no file which only its owner trusts."""
-    folder = own_folder(config_dir)
-    if folder is None or not (folder.trusted or folder.primary != CONFIG):
+    if config_dir is None or not (config_dir.trusted or config_dir.primary != CONFIG):
         return words
     kept = [word for word in words if option_of(word) in BY_NAME]
     for group in ("model", "effort"):
         if group not in keys_of(kept):
             kept.insert(0, f"{group}={document[group]['name']}")
     try:
-        base = flatten(compose_config(kept, config_dir=folder.path))
+        base = flatten(compose_config(kept, config_dir=OwnFolder(config_dir.path)))
     except ConfigError:  # its own model or effort names files too
         return words
     more = {key: value for key, value in flatten(document).items() if base.get(key) != value}
@@ -148,7 +145,7 @@ def without_own_files(
 
 
 @contextlib.contextmanager
-def _one_line_errors(*more: type[Exception], config_dir: Place = None) -> Iterator[None]:
+def _one_line_errors(*more: type[Exception], config_dir: OwnFolder | None = None) -> Iterator[None]:
     """Turn what Hydra, OmegaConf or YAML reports, and these errors, into one line."""
     reported: tuple[type[Exception], ...] = (HydraException, OmegaConfBaseException, yaml.YAMLError)
     try:
@@ -157,7 +154,7 @@ def _one_line_errors(*more: type[Exception], config_dir: Place = None) -> Iterat
         raise _translate(error, config_dir) from error
 
 
-def _translate(error: Exception, config_dir: Place) -> XlaSweepsError:
+def _translate(error: Exception, config_dir: OwnFolder | None) -> XlaSweepsError:
     """Errors of Hydra, OmegaConf and YAML as one line of ours."""
     cause = error.__cause__ or error.__context__ or error
     for each in (error, cause):
@@ -294,14 +291,13 @@ def override_values(words: Sequence[str]) -> dict[str, Any]:
     return values
 
 
-def group_choices(group: str, config_dir: Place = None) -> list[str]:
+def group_choices(group: str, config_dir: OwnFolder | None = None) -> list[str]:
     """The names of the files of a folder of `conf/`, and of `config_dir`."""
-    own = own_folder(config_dir)
-    folders = [catalog.conf_dir(), *([own.path] if own else [])]
+    folders = [catalog.conf_dir(), *([config_dir.path] if config_dir else [])]
     return sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
 
 
-def own_entries(config_dir: Place) -> tuple[dict[str, catalog.CatalogEntry], list[str]]:
+def own_entries(config_dir: OwnFolder | None) -> tuple[dict[str, catalog.CatalogEntry], list[str]]:
     """The models of a folder as trials compose them, and a line for each that is wrong."""
     entries, problems = {}, []
     for name in sorted({*group_choices("model", config_dir)} - {*group_choices("model")}):
@@ -323,7 +319,7 @@ def _check_text(text: str, *, where: str) -> None:
             raise ConfigError(f"{named} is not allowed: write the value itself")
 
 
-def unknown_choice(group: str, choice: str, config_dir: Place = None) -> ConfigError:
+def unknown_choice(group: str, choice: str, config_dir: OwnFolder | None = None) -> ConfigError:
     """Error for a name that is not a file of a folder of `conf/`, nor of `config_dir`."""
     choices = [*GROUPS.get(group, ()), *group_choices(group, config_dir)]
     if not choice:

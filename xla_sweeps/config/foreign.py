@@ -296,7 +296,7 @@ def _check_defaults(node: yaml.Node, path: Path, *, trusted: bool) -> None:
             text = not isinstance(value, yaml.ScalarNode) or value.tag.endswith(":str")
             if not text and words[0].split()[-1].strip("/") in GROUPS:
                 quoted = f"'{words[1] or 'null'}'"
-                raise ConfigError(f"{where}: defaults: {words[0]}: write a text: {quoted}")
+                raise ConfigError(f"{where}: defaults: {words[0]}: expected a string: {quoted}")
             for word in words:
                 if word and not _DEFAULT.fullmatch(word):
                     raise ConfigError(f"{where}: defaults: '{word}': expected the name of a file")

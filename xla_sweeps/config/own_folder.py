@@ -68,15 +68,6 @@ class OwnFolder:
         return replace(self, path=self.path.absolute())
 
 
-Place = OwnFolder | Path | None
-"""A folder of configuration; a path is one that is not trusted."""
-
-
-def own_folder(place: Place) -> OwnFolder | None:
-    """The folder of configuration."""
-    return OwnFolder(place) if isinstance(place, Path) else place
-
-
 class _Checked(FileConfigSource):
     """The files of such a folder, each checked when it is read."""
 

@@ -11,9 +11,10 @@ from xla_sweeps.report.row_cells import is_contaminated, row_names
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.row import ComparisonRow
+from xla_sweeps.system.text import displayable
 
 _COLOURS = {Verdict.FASTER: "#0072b2", Verdict.SLOWER: "#b34700", Verdict.EQUIVALENT: "#808790"}
-"""Of clear verdicts, as the page has them."""
+"""Colours of clear verdicts, the page's."""
 
 _LINE, _TOP, _PLOT, _LETTER = 20, 56, 400, 7
 """Heights of a line and of the title, widths of the plot and of a letter, in pixels."""
@@ -79,4 +80,4 @@ def _names(rows: Sequence[ComparisonRow]) -> list[str]:
 
 def _text(x: float, y: float, text: str, anchor: str, size: int = 12) -> str:
     place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}"'
-    return f'<text {place} fill="#1f2328">{html.escape(text)}</text>'
+    return f'<text {place} fill="#1f2328">{html.escape(displayable(text))}</text>'

@@ -78,11 +78,9 @@ def write_chart(rows: Sequence[ComparisonRow], output: Path) -> Path:
         StoreError: it cannot be written.
     """
     if output.suffix.lower() != ".svg":
-        raise ConfigError(
-            f"plot: {output}: expected a name in .svg; rsvg-convert makes a PNG of it"
-        )
+        raise ConfigError(f"{output}: expected a file ending in .svg (rsvg-convert makes a PNG)")
     if not any(row.speedup.value for row in rows):
-        raise ConfigError("plot: no row has a speedup: measure a pair of modes first")
+        raise ConfigError("no row has a speedup: measure a pair of modes first")
     replace(output, speedup_chart(rows).encode())
     return output
 

@@ -71,7 +71,7 @@ SENTENCES: Mapping[str, str] = {
     "as published": "As published, {candidate} is faster than {baseline} in {faster} of {pairs} "
     "({low} to {high}), from single measurements, so the uncertainty is unknown",
     "busy": "{count} of {all} contaminated by other load: only their clear differences count",
-    "busy machine": "as far as a busy machine tells",
+    "busy machine": "but measured on a busy machine",
     "contaminated but clear": "Measured beside other load: rely on the ratio, not on the times",
     "contaminated": "The measurement is contaminated: repeat it before you rely on it",
     "alone": "{candidate} alone ran at {rate}. For a speedup, measure a baseline too, as in "

@@ -25,7 +25,7 @@ PODIUM_PLACES = 3
 LINES = 60
 
 MARKS = {
-    "*": " (*) preliminary: a single replicate, so that the interval does not show how processes "
+    "*": " (*) preliminary: a single replicate, so that the interval does not show how replicates "
     "differ.",
     "○": " (○) published: single measurements without an interval.",
 }

@@ -479,7 +479,7 @@ def unknown_option(key: str, below: Sequence[str] = ()) -> ConfigError:
 
 def missing_option(name: str) -> ConfigError:
     """Error for a configuration without an option, which a first file of the user's own may be."""
-    return ConfigError(f"{name} is missing; begin the defaults list of --config-name with config")
+    return ConfigError(f"{name} is missing; add config to the defaults of the --config-name file")
 
 
 def name_of(value: Any) -> str:

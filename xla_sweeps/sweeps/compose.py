@@ -18,7 +18,7 @@ import yaml
 
 from xla_sweeps.config import catalog
 from xla_sweeps.config import compose as composition
-from xla_sweeps.config.own_folder import Place, own_folder
+from xla_sweeps.config.own_folder import OwnFolder
 from xla_sweeps.config.settings import Settings, check_accelerator_name, identify, settings_of
 from xla_sweeps.errors import ConfigError, DeviceError, XlaSweepsError
 from xla_sweeps.schema import options
@@ -26,7 +26,7 @@ from xla_sweeps.schema.backend import backends, backends_of
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import DEFAULT_BACKEND
 from xla_sweeps.schema.overrides import flatten, keys_of, overrides, repeating
-from xla_sweeps.schema.trial import request_id
+from xla_sweeps.schema.trial import as_typed, request_id
 from xla_sweeps.store.derive import software_identity
 from xla_sweeps.store.store import Store
 from xla_sweeps.sweeps.launchers.slots import Slot
@@ -106,13 +106,12 @@ class Composer:
         *,
         slots: Sequence[Slot] | None,
         environ: Mapping[str, str] | None = None,
-        config_dir: Place = None,
+        config_dir: OwnFolder | None = None,
         accepted: tuple[Status, ...] = (Status.OK,),
     ) -> None:
         composition.check_overrides(given)
         self._given, self._accepted = tuple(given), accepted
-        folder = own_folder(config_dir)
-        self._config_dir = folder and folder.absolute()
+        self._config_dir = config_dir and config_dir.absolute()
         self._place = self._config_dir.words if self._config_dir else ()
         self._keys = keys_of(given)
         self._slots: list[Slot] | None = None
@@ -233,6 +232,8 @@ def _plain_value(word: str) -> Mapping[str, Any]:
     if key not in _PLAIN or composition.parse_overrides(word).is_sweep_override():
         return {}
     values = composition.override_values([word])
+    if key in options.GROUPS and as_typed(values[key]) not in options.GROUPS[key]:
+        return {}  # a file of one's own, or a mistake
     if key != "model":
         return values
     name = values[key]

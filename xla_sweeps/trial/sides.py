@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from xla_sweeps.config.compose import compose_config
-from xla_sweeps.config.own_folder import Place
+from xla_sweeps.config.own_folder import OwnFolder
 from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.backend import backends_of, default_backend
@@ -64,7 +64,7 @@ def side_of(
     words: Sequence[str],
     own: Sequence[str] = (),
     *,
-    config_dir: Place = None,
+    config_dir: OwnFolder | None = None,
 ) -> Side:
     """Check one side before anything is measured; `XlaSweepsError` says what a trial lacks."""
     where = f"--{name} {text}"

@@ -29,7 +29,8 @@ class RunHeader:
     Attributes:
         name: readable name: "efficientnetv2s 384 xla cpu".
         scalars: the flat values by which runs are filtered and grouped (`model`, `host`, ...).
-        results_dir: the results folder; the tracker keeps its files below it.
+        results_dir: the results folder; the tracker keeps its files below it, unless `WANDB_DIR`
+            is set.
     """
 
     trial_id: str

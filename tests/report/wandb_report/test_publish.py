@@ -248,7 +248,7 @@ def test_panels_with_means_show_runs_of_one_setting(reports: list[Published]) ->
     assert (values["baseline"], values["candidate"]) == ("graph", "xla")
 
 
-def test_a_devices_name_reaches_the_filters_unchanged(tmp_path: Path) -> None:
+def test_a_devices_name_reaches_the_filters_unchanged() -> None:
     device = "Bob's \"A100\" = b <= c > d \\ Ärger ×2 #') within_last 5 days"
     values = {"device": device, "resolution_px": 224, "batch_size": 1, "keras": ""}
     setting = {**values, "copies": "together", "scenario": "call", "title": "t"}
@@ -257,7 +257,7 @@ def test_a_devices_name_reaches_the_filters_unchanged(tmp_path: Path) -> None:
     asked = {"where": "call", "cost": "train_step", "answer": "predict", "compare": "call"}
     sections = [{**section, "key": key, "scenario": name} for key, name in asked.items()]
     plan = {**dict.fromkeys(names, "x"), "sections": sections}
-    spec = publish.spec(plan, log=tmp_path / "wandb" / "report.log")
+    spec = publish.spec(plan)
     grids = [one for one in spec["report"]["spec"]["blocks"] if one["type"] == "panel-grid"]
     selected = [
         {condition["key"]["name"]: condition["value"] for condition in filters(grid)}

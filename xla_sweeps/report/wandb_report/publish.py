@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.util
 import os
 import re
+import shutil
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -33,6 +34,7 @@ from xla_sweeps.schema.row import COLUMNS, ComparisonRow, columns_of
 from xla_sweeps.store.claim import lock_file
 from xla_sweeps.store.rows import Rows
 from xla_sweeps.store.store import folder_below
+from xla_sweeps.system.environment import is_installed
 from xla_sweeps.system.files import read_regular, replace_whole
 from xla_sweeps.system.installation import how_to_install
 from xla_sweeps.system.text import count_noun
@@ -69,28 +71,33 @@ class ReportError(XlaSweepsError):
 
 def require_extra(command: str = "report") -> None:
     """Refuse a command without its package; the message says what to install."""
-    if importlib.util.find_spec("wandb_workspaces") is None:
+    if not is_installed("wandb_workspaces"):
         raise ConfigError(
             f"{command}: wandb-workspaces is not installed; install it: {how_to_install('report')}"
         )
 
 
-def spec(plan: Mapping[str, Any], *, log: Path) -> dict[str, Any]:
+def spec(plan: Mapping[str, Any]) -> dict[str, Any]:
     """The report as the JSON that W&B stores; needs neither network nor account."""
-    helper = Helper(log, module=MODULE)
-    try:
-        return _ask(helper, "spec", SPEC_S, log, plan=plan)
-    finally:
-        helper.end(0.0)
+    return _ask_once("spec", SPEC_S, plan=plan)
 
 
-def save_workspace(entity: str | None, project: str, *, log: Path) -> dict[str, Any]:
+def save_workspace(entity: str | None, project: str) -> dict[str, Any]:
     """Save the view of a W&B project, in place of an earlier one: its `url`, whether `updated`."""
+    return _ask_once("workspace", STEP_S, entity=entity or "", project=project)
+
+
+def _ask_once(order: str, within_s: float, **arguments: Any) -> dict[str, Any]:
+    """The answer of a process of its own; after an error its log stays."""
+    # Not below the results, which may be read-only.
+    log = Path(tempfile.mkdtemp(prefix="xla-sweeps-"), f"{order}.log")
     helper = Helper(log, module=MODULE)
     try:
-        return _ask(helper, "workspace", STEP_S, log, entity=entity or "", project=project)
+        answer = _ask(helper, order, within_s, log, **arguments)
     finally:
         helper.end(0.0)
+    shutil.rmtree(log.parent)
+    return answer
 
 
 def publish(

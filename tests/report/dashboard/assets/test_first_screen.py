@@ -177,7 +177,7 @@ def test_the_headline_says_when_every_figure_is_contaminated(
         visit(browser, write_page(tmp_path / "page.html", rows))
         assert browser.evaluate(bold) == word
     turn(browser, [("model", "m0")])
-    assert browser.evaluate(bold) == "Yes, as far as a busy machine tells."
+    assert browser.evaluate(bold) == "Yes, but measured on a busy machine."
     turn(browser, [("model", "m2")])
     assert browser.evaluate(bold) == "Yes."
 
