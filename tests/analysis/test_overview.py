@@ -10,7 +10,7 @@ from changed_rows import with_columns
 from headline_rows import row
 
 from xla_sweeps.analysis.overview import answers, geometric_mean, overview
-from xla_sweeps.report.advice import overall_answer as answer
+from xla_sweeps.report.overall import overall_answer as answer
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import by_scenario

@@ -15,7 +15,7 @@ from factories import make_record
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.analysis.trust import trust
-from xla_sweeps.report.advice import trust_words
+from xla_sweeps.report.overall import trust_words
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record

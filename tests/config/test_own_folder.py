@@ -134,7 +134,7 @@ def test_a_file_of_ones_own_may_be_the_first(conf: OwnFolder) -> None:
     asked = trial("seed=3", folder=replace(conf, primary="plain"))
     assert (asked.model.name, asked.batch_size, asked.seed) == ("resnet50", 16, 3)
     write("plain", "batch_size: 16\n")
-    with pytest.raises(ConfigError, match="is missing; add config to the defaults of the --config-name file"):
+    with pytest.raises(ConfigError, match="is missing; add config to the defaults of the"):
         trial(folder=replace(conf, primary="plain"))
     with pytest.raises(ConfigError, match="--config-name=nope: no such file in conf"):
         trial(folder=replace(conf, primary="nope"))

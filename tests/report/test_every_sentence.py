@@ -15,7 +15,8 @@ from report_rows import FACTS, failed, pair
 
 from xla_sweeps.analysis.overview import by_device, overview
 from xla_sweeps.report import study
-from xla_sweeps.report.advice import all_caveats, answer, overall_answer, overall_word
+from xla_sweeps.report.advice import all_caveats, answer
+from xla_sweeps.report.overall import overall_answer, overall_word
 from xla_sweeps.report.sentences import OTHERWISE
 from xla_sweeps.report.terminal.sweep_summary import show_sweep
 from xla_sweeps.report.terminal.tables import show_rows, show_tables

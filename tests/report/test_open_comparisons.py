@@ -17,7 +17,8 @@ from xla_sweeps.analysis.predict_cost import Cost
 from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report import study
-from xla_sweeps.report.advice import answer, overall_answer
+from xla_sweeps.report.advice import answer
+from xla_sweeps.report.overall import overall_answer
 from xla_sweeps.report.terminal import predict_cost
 from xla_sweeps.report.terminal.sweep_summary import show_sweep
 from xla_sweeps.report.terminal.tables import _pace

@@ -7,7 +7,7 @@ from changed_rows import with_columns
 from headline_rows import row
 
 from xla_sweeps.analysis.overview import by_device, overview
-from xla_sweeps.report.advice import overall_answer
+from xla_sweeps.report.overall import overall_answer
 from xla_sweeps.schema.columns import Verdict
 
 

@@ -12,6 +12,7 @@ from xla_sweeps.config import catalog
 from xla_sweeps.config.compose import group_choices
 from xla_sweeps.schema import options
 from xla_sweeps.schema.modes import Scenario
+from xla_sweeps.schema.option import description
 from xla_sweeps.schema.options import BY_NAME, OPTIONS
 
 PRIVATE = {"hydra", "defaults"}
@@ -49,9 +50,9 @@ def test_every_default_that_has_choices_is_one_of_them() -> None:
     for option in OPTIONS:
         if option.choices:
             assert option.default_text in option.choices
-            assert f"{option.default_text} (default" in options.description(option)
+            assert f"{option.default_text} (default" in description(option)
         else:
-            assert options.description(option).endswith(f"(default: {option.default_text})")
+            assert description(option).endswith(f"(default: {option.default_text})")
 
 
 def test_the_document_of_the_options_is_up_to_date() -> None:

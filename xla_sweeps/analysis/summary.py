@@ -31,11 +31,8 @@ from xla_sweeps.schema.modes import (
     Mode,
     by_role,
     comparison_pairs,
-    implied_modes,
-    label_modes,
     mode_of,
 )
-from xla_sweeps.schema.options import LOCAL
 from xla_sweeps.schema.record import Record, build_of, newest
 from xla_sweeps.schema.row import (
     COLUMNS,
@@ -453,30 +450,6 @@ def _mode_status(
     if cut is not None and not (works and measured):
         return cut.status, cut.failure
     return (Status.OK, None) if works else (Status.SKIPPED, None)
-
-
-def headline_failed(records: Sequence[Record]) -> bool:
-    """True if a headline comparison has no verdict in these records: it decides the exit code.
-
-    In PyTorch's default modes no user can know what torch.compile captures. Of an own model one
-    verdict is enough; of a model of Keras, that it is not captured is the answer.
-    """
-    if not any(record.modes for record in records):
-        return True
-    rows = [row for row in summarize(records, pool=None).comparisons if row.headline]
-    trial = records[-1].trial
-    own = trial.model.library == LOCAL
-    usual = trial.modes == label_modes(implied_modes(trial.scenario, "true", "torch", own=own))
-    if usual and not own:
-        rows = [row for row in rows if row.status is not Status.MODE_NOT_EFFECTIVE]
-    missing = [row.speedup.verdict.is_missing for row in rows]
-    return all(missing) if usual and own and missing else any(missing)
-
-
-def headline_clear(records: Sequence[Record]) -> bool:
-    """True if these records of a trial settle every comparison of the headline."""
-    rows = [row for row in summarize(records).comparisons if row.headline]
-    return bool(rows) and all(row.speedup.verdict.is_clear for row in rows)
 
 
 def _median(values: Iterable[float | None]) -> float | None:

@@ -23,7 +23,8 @@ from xla_sweeps.config.settings import MAX_BATCH, Settings
 from xla_sweeps.config.values import integer_from
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report import export
-from xla_sweeps.report.advice import busy_words, throughput_unit
+from xla_sweeps.report.advice import throughput_unit
+from xla_sweeps.report.overall import busy_words
 from xla_sweeps.report.terminal.predict_cost import cost_text, json_of
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.overrides import key_of

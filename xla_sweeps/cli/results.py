@@ -68,7 +68,7 @@ def _options(command: str, forms: Sequence[str], arguments: Sequence[str]) -> ar
     add_published(parser)
     if of_rows:
         _add_of_rows(parser)
-    return _checked(parser.parse_args(arguments))
+    return _check_options(parser.parse_args(arguments))
 
 
 def _add_of_rows(parser: argparse.ArgumentParser) -> None:
@@ -91,7 +91,7 @@ def _add_of_rows(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--raw", action="store_true", help=raw)
 
 
-def _checked(options: argparse.Namespace) -> argparse.Namespace:
+def _check_options(options: argparse.Namespace) -> argparse.Namespace:
     """The options, if they can be used together."""
     form, price = options.format, options.price_per_hour
     if options.show != "rows" and (form, options.output) != ("table", None):

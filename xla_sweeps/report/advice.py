@@ -6,23 +6,13 @@ The sentences are in `report.sentences`, which the page shares.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
 
 from xla_sweeps.analysis.interval import MOST_TO_SETTLE
-from xla_sweeps.analysis.overview import Overview
-from xla_sweeps.analysis.pool import MIN_FLOOR
 from xla_sweeps.analysis.speedup import disagreement
-from xla_sweeps.analysis.trust import Trust
 from xla_sweeps.report.figures import digits, interval, percent, round_count, short_duration, times
 from xla_sweeps.report.flag_texts import FLAG_TEXTS
-from xla_sweeps.report.labels import join_words, short_device
 from xla_sweeps.report.sentences import (
-    DEVICES_NAMED,
     FAILURES,
-    NOTHING,
-    OTHERWISE,
-    RULES,
-    UNCLEAR,
     fill,
 )
 from xla_sweeps.schema.backend import backend_named
@@ -35,7 +25,6 @@ from xla_sweeps.schema.modes import (
     facts_of,
     headline_of,
     is_aa_pair,
-    is_told_by,
     mode_of,
     parse,
 )
@@ -85,7 +74,7 @@ def answer(row: ComparisonRow) -> str:
         switch=mode_of(row.baseline.mode).switch,
         advice=_pays_back(row) if verdict is Verdict.FASTER else _open(row),
     )
-    return _capitalize(text) + _latency(row) + _caveats(row)
+    return capitalize(text) + _latency(row) + _caveats(row)
 
 
 def _latency(row: ComparisonRow) -> str:
@@ -101,149 +90,7 @@ def _latency(row: ComparisonRow) -> str:
     return f" {fill(name, **figures)}."
 
 
-def overall_answer(overview: Overview, devices: Mapping[str, Overview] | None = None) -> str:
-    """Advice on turning the candidate on, over all pairs; devices that differ are not pooled."""
-    typical = "" if device_words(devices or {}) else typically(overview)
-    costs = _costs(overview) if len(devices or {}) < 2 else ""
-    words = [overall_counts(overview, devices), typical, costs]
-    return " ".join(filter(None, words))
-
-
-def published_words(speedups: Sequence[float], *, candidate: str, baseline: str) -> str:
-    """A sentence on the speedups that others published; "" without any."""
-    if not speedups:
-        return ""
-    text = fill(
-        "as published",
-        candidate=name_of(candidate),
-        baseline=name_of(baseline),
-        faster=sum(speedup > 1 for speedup in speedups),
-        pairs=count_noun(len(speedups), fill("pair")),
-        low=times(min(speedups)),
-        high=times(max(speedups)),
-    )
-    return f"{text}."
-
-
-def folders_words(folders: Mapping[str, int]) -> str:
-    """A sentence on which of several results folders the answer counts; "" for one."""
-    if len(folders) < 2:
-        return ""
-    names = [fill("of folder", count=count, results=name) for name, count in folders.items()]
-    return f"{fill('folders', folders=join_words(names))}."
-
-
-def device_words(devices: Mapping[str, Overview]) -> str:
-    """A sentence with the word of each device; "" where all devices have the same."""
-    groups: dict[str, list[str]] = {}
-    for device, overview in devices.items():
-        name = short_device(device)
-        if overview.has_mean:
-            name = fill("device", device=name, speedup=times(overview.geomean))
-        groups.setdefault(overall_word(overview), []).append(name)
-    if len(groups) < 2:
-        return ""
-    order = [*(rule.word for rule in RULES), OTHERWISE]
-    parts = []
-    for word in sorted(groups, key=order.index):
-        names, more = groups[word][:DEVICES_NAMED], len(groups[word]) - DEVICES_NAMED
-        names += [fill("more devices", count=more)] if more > 0 else []
-        said = UNCLEAR if word == OTHERWISE else word.lower().rstrip(".")
-        parts.append(fill("on", word=said, devices=join_words(names)))
-    return _capitalize(", ".join(parts)) + "."
-
-
-def overall_counts(overview: Overview, devices: Mapping[str, Overview] | None = None) -> str:
-    """The answer's first sentences, without a mean: a word and the counts, or devices' words."""
-    if not overview.pairs:
-        left = overview.not_measured
-        more = fill("not measured in", count=left) if left else ""
-        return f"{NOTHING}{more}."
-    if apart := device_words(devices or {}):
-        return f"{fill('by device')} {apart}"
-    is_open = overview.ambiguous == overview.pairs
-    text = fill(
-        "nothing clear" if is_open else "counts",
-        candidate=name_of(overview.candidate),
-        baseline=name_of(overview.baseline),
-        faster=overview.faster,
-        pairs=count_noun(overview.pairs, fill("pair")),
-    )
-    counts = {"slower": overview.slower, "ambiguous": 0 if is_open else overview.ambiguous}
-    counts |= {"failed": overview.failed, "not measured": overview.not_measured}
-    for verdict, count in counts.items():
-        text += fill(f"{verdict} in", count=count) if count else ""
-    told = is_told_by(overview.scenario, overview.candidate)
-    return f"{overall_word(overview)} {text}{'' if told else f', in scenario {overview.scenario}'}."
-
-
-def typically(overview: Overview) -> str:
-    """A sentence with the geometric mean, and where most pairs lie; "" without a clear one."""
-    if overview.geomean is None or not overview.has_mean:
-        return ""
-    text = fill(
-        "typical",
-        candidate=name_of(overview.candidate),
-        speedup=times(overview.geomean),
-        baseline=name_of(overview.baseline),
-    )
-    if overview.models > 1:
-        text += fill("models", count=f"{overview.models:,}")
-    spread = spread_words(overview.spread_low, overview.spread_high)
-    return f"{', '.join(filter(None, (text, spread)))}."
-
-
-def spread_words(low: float | None, high: float | None) -> str:
-    """A spread as it is shown: `8 of 10 between 0.10× and 1.19×`; "" for none."""
-    if low is None or high is None:
-        return ""
-    return fill("spread", low=times(low), high=times(high))
-
-
-def overall_word(overview: Overview) -> str:
-    """The answer in a word or three."""
-    turn = 0.0 if overview.geomean is None else math.log(overview.geomean)
-    return next(
-        (
-            rule.word
-            for rule in RULES
-            if getattr(overview, rule.verdict) / overview.pairs >= rule.share
-            and (not rule.sign or rule.sign * turn > 0)
-        ),
-        OTHERWISE,
-    )
-
-
-def trust_words(tested: Trust) -> str:
-    """Sentences on the A/A pairs that differ, whether that can be chance, and the floor."""
-    wrong, pairs = tested.within[0] + tested.across[0], tested.within[1] + tested.across[1]
-    sides = {"all": (wrong, pairs), "within": tested.within, "across": tested.across}
-    text = fill(
-        "trust",
-        **{name: f"{part} of {whole}" for name, (part, whole) in sides.items()},
-        least=percent(MIN_FLOOR),
-        floor=percent(tested.floor),
-    )
-    if not tested.untrusted:
-        return f"{text}."
-    return fill("untrusted", trust=text, p=f"{tested.p_value:.1g}")
-
-
-def _costs(overview: Overview) -> str:
-    extra, calls = overview.median_extra_compile_s, overview.median_break_even_calls
-    if extra is None or not overview.priced:
-        return ""
-    if extra <= 0:
-        return f"{fill('no longer')}."
-    text = fill("compiling", seconds=short_duration(extra))
-    if calls is None:
-        return f"{text}{fill('most')}."
-    text += fill("half", amount=_count_calls(calls, overview.scenario))
-    never = fill("never", count=overview.never) if overview.never else ""
-    return f"{text}{never}."
-
-
-def _count_calls(count: float, scenario: str) -> str:
+def count_calls(count: float, scenario: str) -> str:
     """`5,400 calls`, by the scenario's name of a call."""
     return f"{round_count(count)} {facts_of(scenario).call}s"
 
@@ -251,13 +98,6 @@ def _count_calls(count: float, scenario: str) -> str:
 def symbol(row: ComparisonRow) -> str:
     """The symbol of a row's verdict."""
     return SYMBOLS[str(row.speedup.verdict)]
-
-
-def busy_words(statuses: Iterable[str]) -> str:
-    """How many results are contaminated, as sweep, dashboard, W&B and predict-cost say it."""
-    words = list(map(str, statuses))
-    count = words.count(Status.CONTAMINATED)
-    return f"~ {fill('busy', count=count, all=len(words))}." if count else ""
 
 
 def name_of(label: str) -> str:
@@ -308,7 +148,7 @@ def _pays_back(row: ComparisonRow) -> str:
         return told + fill("pays back at once")
     low, high = row.speedup.break_even_low, row.speedup.break_even_high
     between = "" if low is None or high is None else f" ({interval(low, high, round_count)})"
-    amount = f"{_count_calls(calls, row.trial.scenario)}{between}"
+    amount = f"{count_calls(calls, row.trial.scenario)}{between}"
     return told + fill("pays back", seconds=short_duration(extra), amount=amount)
 
 
@@ -362,7 +202,7 @@ def _alone(row: ComparisonRow) -> str:
         rate=f"{rate} {throughput_unit(row.trial.task, row.trial.resolution_px)}",
         pair=",".join(headline_of(row.trial.scenario)),
     )
-    return _capitalize(text) + _caveats(row)
+    return capitalize(text) + _caveats(row)
 
 
 def _imported_words(row: ComparisonRow) -> str:
@@ -385,7 +225,7 @@ def _imported_words(row: ComparisonRow) -> str:
         )
     notes = {" Note: {}.": row.provenance.note, " To measure it here: {}": row.provenance.command}
     said = [template.format(note) for template, note in notes.items() if note]
-    return "".join([_capitalize(text), *said])
+    return "".join([capitalize(text), *said])
 
 
 def _failure_words(row: ComparisonRow) -> str:
@@ -403,7 +243,7 @@ def _failure_words(row: ComparisonRow) -> str:
         reason=reason.removesuffix("."),
         keep=keep,
     )
-    return _capitalize(text)
+    return capitalize(text)
 
 
 def caveats(row: ComparisonRow) -> list[str]:
@@ -454,6 +294,6 @@ def flag_notes(row: ComparisonRow) -> list[str]:
     ]
 
 
-def _capitalize(text: str) -> str:
+def capitalize(text: str) -> str:
     """The text as a sentence; `model.predict` stays as it is written in code."""
     return text if text.startswith("model") else text[0].upper() + text[1:]

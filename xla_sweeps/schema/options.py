@@ -7,13 +7,14 @@ the matching of two results folders are made from it; `conf/config.yaml` has the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any
 
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.backend import BACKENDS
 from xla_sweeps.schema.modes import JIT_CANDIDATES, SCENARIOS, TAKING_BATCHES, TRAINING, Scenario
+from xla_sweeps.schema.option import Option
 from xla_sweeps.schema.trial import (
     COMPILED,
     OPTIMIZERS,
@@ -23,7 +24,6 @@ from xla_sweeps.schema.trial import (
     Timeouts,
     Training,
     Trial,
-    as_typed,
 )
 
 SYNTHETIC = "synthetic"
@@ -49,46 +49,6 @@ WANDB_VARIABLES = {
 
 WANDB_DIR = "WANDB_DIR"
 """W&B's variable for the folder of its files, in place of the results folder."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
-    """One option: `name=value` on the command line.
-
-    Attributes:
-        choices: the values, with what each means ("" where its name says it); empty for any value.
-        keys: the keys below it, with their defaults: `timeouts.compile=600`.
-        open_keys: whether the keys below it are names that only `config.settings` knows.
-        in_files: whether its values are the files of a folder of `conf/`.
-        of: its value in a trial, as plain data, None where the trial has none; None of an option
-            that is no part of a trial.
-        resolved: whether it is resolved into another key of the trial; trials that differ in any
-            other option with `of` are different trials.
-        foreign: what a sweep file, a W&B server or a file below `--config-dir` may set it to: any
-            `value`, only a `name`, or `nothing`, because it names files or runs code.
-    """
-
-    usage: str
-    help: str
-    default: Any = None
-    unset: str = ""
-    choices: Mapping[str, str] = field(default_factory=dict)
-    keys: Mapping[str, Any] = field(default_factory=dict)
-    open_keys: bool = False
-    in_files: bool = False
-    of: Callable[[Trial], Any] | None = None
-    resolved: bool = False
-    foreign: Literal["value", "name", "nothing"] = "value"
-
-    @property
-    def name(self) -> str:
-        """The key that it sets: `threads` of `threads.KEY=N`."""
-        return self.usage.partition("=")[0].partition(".")[0]
-
-    @property
-    def default_text(self) -> str:
-        """The default, as one would type it, or what it means where it is null."""
-        return self.unset or as_typed(self.default)
 
 
 def _is_own(trial: Trial) -> bool:
@@ -486,20 +446,3 @@ def name_of(value: Any) -> str:
     """The name of a choice, given as the name or as the mapping that it stands for; "" for none."""
     name = value.get("name") if isinstance(value, Mapping) else value
     return "" if name is None else str(name)
-
-
-def description(option: Option) -> str:
-    """Its effect, values and default, on one line."""
-    if option.choices:
-        return f"{option.help}: {', '.join(choices_of(option))}"
-    return f"{option.help} (default: {option.default_text})"
-
-
-def choices_of(option: Option, *, default: bool = True) -> list[str]:
-    """Its choices with their meanings; the default is marked if that is asked for."""
-    listed = []
-    for choice, meaning in option.choices.items():
-        is_default = default and choice == as_typed(option.default)
-        notes = "; ".join(filter(None, ("default" if is_default else "", meaning)))
-        listed.append(f"{choice} ({notes})" if notes else choice)
-    return listed

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from xla_sweeps.analysis.summary import headline_clear, headline_failed
+from xla_sweeps.analysis.headline import headline_clear, headline_failed
 from xla_sweeps.config.settings import Settings, identify
 from xla_sweeps.errors import ConfigError, LockedError, StoreError, XlaSweepsError
 from xla_sweeps.schema.measurement import Flag, Flagged, Status

@@ -24,7 +24,7 @@ from xla_sweeps.analysis.overview import overview
 from xla_sweeps.cli import compare, main, results
 from xla_sweeps.errors import StoreError
 from xla_sweeps.report import changes
-from xla_sweeps.report.advice import overall_answer
+from xla_sweeps.report.overall import overall_answer
 from xla_sweeps.report.run_content import SUMMARY_KEYS
 from xla_sweeps.report.wandb_report import publish
 from xla_sweeps.store.rows import load

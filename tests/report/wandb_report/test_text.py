@@ -17,8 +17,8 @@ from report_rows import FACTS, failed, pair, text_of
 from xla_sweeps.analysis.changes import difference_of
 from xla_sweeps.analysis.overview import overview
 from xla_sweeps.report import changes
-from xla_sweeps.report.advice import overall_answer
 from xla_sweeps.report.dashboard import build
+from xla_sweeps.report.overall import overall_answer
 from xla_sweeps.report.terminal.changes import show_difference
 from xla_sweeps.report.terminal.sweep_summary import show_verdicts
 from xla_sweeps.report.wandb_report.text import environment, sections

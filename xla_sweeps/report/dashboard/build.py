@@ -26,7 +26,7 @@ import numpy.typing as npt
 from xla_sweeps.analysis import overview
 from xla_sweeps.analysis.trust import trust
 from xla_sweeps.errors import ConfigError, StoreError
-from xla_sweeps.report import advice, export, study
+from xla_sweeps.report import advice, export, overall, study
 from xla_sweeps.report.dashboard.derived import (
     bands_of,
     facts_of,
@@ -216,19 +216,19 @@ def answer(table: pyarrow.Table) -> str:
         for origin, speedup in zip(columns["origin"], columns["speedup"], strict=True)
         if origin == IMPORTED and speedup
     ]
-    others_said = advice.published_words(published, candidate=Mode.XLA, baseline=Mode.EAGER)
+    others_said = overall.published_words(published, candidate=Mode.XLA, baseline=Mode.EAGER)
     text = ""
     if MEASURED in columns["origin"] or not others_said:
-        text = advice.overall_answer(whole, overview.devices_of(columns))
+        text = overall.overall_answer(whole, overview.devices_of(columns))
     wanted = (MEASURED, whole.scenario, whole.baseline, whole.candidate)
     pairs = zip(*(columns[name] for name in _PAIR), strict=True)
     places = [place for place, pair in enumerate(pairs) if pair == wanted]
     folders = Counter(dict.fromkeys(table["results"].unique().to_pylist(), 0))
     folders.update(columns["results"][place] for place in places)
-    busy = advice.busy_words(columns["status"][place] for place in places)
+    busy = overall.busy_words(columns["status"][place] for place in places)
     others = [each for each in by_count(columns["scenario"]) if each != whole.scenario]
     also = f"Also measured, each by itself: {join_words(others)}." if others and places else ""
-    return " ".join(filter(None, (text, busy, advice.folders_words(folders), also, others_said)))
+    return " ".join(filter(None, (text, busy, overall.folders_words(folders), also, others_said)))
 
 
 def _trust(table: pyarrow.Table) -> dict[str, dict[str, Any]]:
@@ -237,7 +237,7 @@ def _trust(table: pyarrow.Table) -> dict[str, dict[str, Any]]:
     twins = rows_of(table.filter([is_aa_pair(*pair) for pair in zip(*sides, strict=True)]))
     groups = by_scenario(twins, key=lambda row: row.trial.scenario)
     return {
-        scenario: {"text": advice.trust_words(test), "untrusted": test.untrusted}
+        scenario: {"text": overall.trust_words(test), "untrusted": test.untrusted}
         for scenario, rows in groups.items()
         if (test := trust(rows))
     }

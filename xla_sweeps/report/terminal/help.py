@@ -9,7 +9,8 @@ import textwrap
 from collections.abc import Iterable, Mapping
 
 from xla_sweeps.config.catalog import CatalogEntry
-from xla_sweeps.schema.options import PURPOSES, description
+from xla_sweeps.schema.option import description
+from xla_sweeps.schema.options import PURPOSES
 
 WIDTH = 80
 

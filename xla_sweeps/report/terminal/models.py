@@ -22,7 +22,8 @@ def show_models(entries: Sequence[CatalogEntry]) -> None:
     hidden = ((), ("variant",), ("variant", "family"), ("variant", "family", "sources"))
     console.print_table(*(_models_table(entries, names) for names in hidden))
     count = count_noun(len(entries), "model")
-    text = "params and multiply-accumulates (MACs) as published, at px; the first source is the default"
+    text = "params and multiply-accumulates (MACs) as published, at px; "
+    text += "the first source is the default"
     console.paragraph(f"{count}; {text}", "dim")
 
 

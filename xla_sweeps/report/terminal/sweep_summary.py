@@ -12,9 +12,10 @@ from rich.text import Text
 
 from xla_sweeps.analysis.overview import geometric_mean, spread
 from xla_sweeps.analysis.trust import trust
-from xla_sweeps.report.advice import SYMBOLS, busy_words, spread_words, trust_words
+from xla_sweeps.report.advice import SYMBOLS
 from xla_sweeps.report.figures import duration, times
 from xla_sweeps.report.labels import short_devices
+from xla_sweeps.report.overall import busy_words, spread_words, trust_words
 from xla_sweeps.report.sentences import SETTLE_ALL
 from xla_sweeps.report.terminal import console
 from xla_sweeps.report.terminal.sweep_progress import words_of

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from xla_sweeps.analysis.summary import decomposition
 from xla_sweeps.analysis.trust import trust
-from xla_sweeps.report import advice, row_cells, sentences, study
+from xla_sweeps.report import advice, overall, row_cells, sentences, study
 from xla_sweeps.report.figures import (
     NONE,
     decimals,
@@ -163,7 +163,7 @@ def show_footnotes(rows: Sequence[ComparisonRow]) -> None:
         console.paragraph(advice.CONTAMINATED, "dim")
     for group in by_scenario(rows, key=lambda row: row.trial.scenario).values():
         if (aa_test := trust(group)) is not None and aa_test.untrusted:
-            console.paragraph(advice.trust_words(aa_test), "bold red")
+            console.paragraph(overall.trust_words(aa_test), "bold red")
     if any(row.provenance.origin == IMPORTED for row in rows):
         text = "○ imported: published by others, a single measurement of each mode, no interval"
         console.paragraph(text, "dim")

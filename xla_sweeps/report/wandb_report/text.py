@@ -13,10 +13,10 @@ from xla_sweeps.analysis.changes import Difference
 from xla_sweeps.analysis.overview import answers, by_device, geometric_mean, overview
 from xla_sweeps.analysis.ranking import SETTING
 from xla_sweeps.report import changes, study
-from xla_sweeps.report.advice import busy_words, overall_answer, overall_counts, typically
 from xla_sweeps.report.figures import NONE, times
 from xla_sweeps.report.labels import setting_words
 from xla_sweeps.report.markdown import escape, items, table
+from xla_sweeps.report.overall import busy_words, overall_answer, overall_counts, typically
 from xla_sweeps.report.sentences import NOTHING
 from xla_sweeps.schema.columns import MEASURED
 from xla_sweeps.schema.measurement import UNFINISHED

@@ -22,9 +22,9 @@ from dashboard_page import (
 )
 from synthetic_rows import DEVICES, base_row, compared
 
-from xla_sweeps.report.advice import overall_answer, overall_word, typically
 from xla_sweeps.report.dashboard import build
 from xla_sweeps.report.flag_texts import FLAG_TEXTS
+from xla_sweeps.report.overall import overall_answer, overall_word, typically
 
 pytestmark = pytest.mark.browser
 

@@ -1,0 +1,175 @@
+"""Sentences on many pairs: answers, costs, devices, folders, load. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from xla_sweeps.analysis.overview import Overview
+from xla_sweeps.analysis.pool import MIN_FLOOR
+from xla_sweeps.analysis.trust import Trust
+from xla_sweeps.report.advice import capitalize, count_calls, name_of
+from xla_sweeps.report.figures import percent, short_duration, times
+from xla_sweeps.report.labels import join_words, short_device
+from xla_sweeps.report.sentences import (
+    DEVICES_NAMED,
+    NOTHING,
+    OTHERWISE,
+    RULES,
+    UNCLEAR,
+    fill,
+)
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.modes import (
+    is_told_by,
+)
+from xla_sweeps.system.text import count_noun
+
+
+def overall_answer(overview: Overview, devices: Mapping[str, Overview] | None = None) -> str:
+    """Advice on turning the candidate on, over all pairs; devices that differ are not pooled."""
+    typical = "" if device_words(devices or {}) else typically(overview)
+    costs = _costs(overview) if len(devices or {}) < 2 else ""
+    words = [overall_counts(overview, devices), typical, costs]
+    return " ".join(filter(None, words))
+
+
+def published_words(speedups: Sequence[float], *, candidate: str, baseline: str) -> str:
+    """A sentence on the speedups that others published; "" without any."""
+    if not speedups:
+        return ""
+    text = fill(
+        "as published",
+        candidate=name_of(candidate),
+        baseline=name_of(baseline),
+        faster=sum(speedup > 1 for speedup in speedups),
+        pairs=count_noun(len(speedups), fill("pair")),
+        low=times(min(speedups)),
+        high=times(max(speedups)),
+    )
+    return f"{text}."
+
+
+def folders_words(folders: Mapping[str, int]) -> str:
+    """A sentence on which of several results folders the answer counts; "" for one."""
+    if len(folders) < 2:
+        return ""
+    names = [fill("of folder", count=count, results=name) for name, count in folders.items()]
+    return f"{fill('folders', folders=join_words(names))}."
+
+
+def device_words(devices: Mapping[str, Overview]) -> str:
+    """A sentence with the word of each device; "" where all devices have the same."""
+    groups: dict[str, list[str]] = {}
+    for device, overview in devices.items():
+        name = short_device(device)
+        if overview.has_mean:
+            name = fill("device", device=name, speedup=times(overview.geomean))
+        groups.setdefault(overall_word(overview), []).append(name)
+    if len(groups) < 2:
+        return ""
+    order = [*(rule.word for rule in RULES), OTHERWISE]
+    parts = []
+    for word in sorted(groups, key=order.index):
+        names, more = groups[word][:DEVICES_NAMED], len(groups[word]) - DEVICES_NAMED
+        names += [fill("more devices", count=more)] if more > 0 else []
+        said = UNCLEAR if word == OTHERWISE else word.lower().rstrip(".")
+        parts.append(fill("on", word=said, devices=join_words(names)))
+    return capitalize(", ".join(parts)) + "."
+
+
+def overall_counts(overview: Overview, devices: Mapping[str, Overview] | None = None) -> str:
+    """The answer's first sentences, without a mean: a word and the counts, or devices' words."""
+    if not overview.pairs:
+        left = overview.not_measured
+        more = fill("not measured in", count=left) if left else ""
+        return f"{NOTHING}{more}."
+    if apart := device_words(devices or {}):
+        return f"{fill('by device')} {apart}"
+    is_open = overview.ambiguous == overview.pairs
+    text = fill(
+        "nothing clear" if is_open else "counts",
+        candidate=name_of(overview.candidate),
+        baseline=name_of(overview.baseline),
+        faster=overview.faster,
+        pairs=count_noun(overview.pairs, fill("pair")),
+    )
+    counts = {"slower": overview.slower, "ambiguous": 0 if is_open else overview.ambiguous}
+    counts |= {"failed": overview.failed, "not measured": overview.not_measured}
+    for verdict, count in counts.items():
+        text += fill(f"{verdict} in", count=count) if count else ""
+    told = is_told_by(overview.scenario, overview.candidate)
+    return f"{overall_word(overview)} {text}{'' if told else f', in scenario {overview.scenario}'}."
+
+
+def typically(overview: Overview) -> str:
+    """A sentence with the geometric mean, and where most pairs lie; "" without a clear one."""
+    if overview.geomean is None or not overview.has_mean:
+        return ""
+    text = fill(
+        "typical",
+        candidate=name_of(overview.candidate),
+        speedup=times(overview.geomean),
+        baseline=name_of(overview.baseline),
+    )
+    if overview.models > 1:
+        text += fill("models", count=f"{overview.models:,}")
+    spread = spread_words(overview.spread_low, overview.spread_high)
+    return f"{', '.join(filter(None, (text, spread)))}."
+
+
+def spread_words(low: float | None, high: float | None) -> str:
+    """A spread as it is shown: `8 of 10 between 0.10× and 1.19×`; "" for none."""
+    if low is None or high is None:
+        return ""
+    return fill("spread", low=times(low), high=times(high))
+
+
+def overall_word(overview: Overview) -> str:
+    """The answer in a word or three."""
+    turn = 0.0 if overview.geomean is None else math.log(overview.geomean)
+    return next(
+        (
+            rule.word
+            for rule in RULES
+            if getattr(overview, rule.verdict) / overview.pairs >= rule.share
+            and (not rule.sign or rule.sign * turn > 0)
+        ),
+        OTHERWISE,
+    )
+
+
+def trust_words(tested: Trust) -> str:
+    """Sentences on the A/A pairs that differ, whether that can be chance, and the floor."""
+    wrong, pairs = tested.within[0] + tested.across[0], tested.within[1] + tested.across[1]
+    sides = {"all": (wrong, pairs), "within": tested.within, "across": tested.across}
+    text = fill(
+        "trust",
+        **{name: f"{part} of {whole}" for name, (part, whole) in sides.items()},
+        least=percent(MIN_FLOOR),
+        floor=percent(tested.floor),
+    )
+    if not tested.untrusted:
+        return f"{text}."
+    return fill("untrusted", trust=text, p=f"{tested.p_value:.1g}")
+
+
+def _costs(overview: Overview) -> str:
+    extra, calls = overview.median_extra_compile_s, overview.median_break_even_calls
+    if extra is None or not overview.priced:
+        return ""
+    if extra <= 0:
+        return f"{fill('no longer')}."
+    text = fill("compiling", seconds=short_duration(extra))
+    if calls is None:
+        return f"{text}{fill('most')}."
+    text += fill("half", amount=count_calls(calls, overview.scenario))
+    never = fill("never", count=overview.never) if overview.never else ""
+    return f"{text}{never}."
+
+
+def busy_words(statuses: Iterable[str]) -> str:
+    """How many results are contaminated, as sweep, dashboard, W&B and predict-cost say it."""
+    words = list(map(str, statuses))
+    count = words.count(Status.CONTAMINATED)
+    return f"~ {fill('busy', count=count, all=len(words))}." if count else ""
