@@ -22,7 +22,7 @@ TSC = ROOT / ".node/node_modules/.bin/tsc"
     [
         ("marks.js", "", "", ""),
         ("marks.js", "view.at(row).model, ", "view.at(row).modl, ", "'modl' does not exist"),
-        ("answer.js", 'say("compiling"', 'say("compilng"', '"compilng"'),
+        ("devices.js", 'say("compiling"', 'say("compilng"', '"compilng"'),
     ],
 )
 def test_a_wrong_name_is_an_error_of_types(

@@ -345,7 +345,7 @@ def test_a_dry_run_needs_no_account_and_no_network(
 def test_what_changed_since_other_results_is_a_section_on_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(publish, "spec", lambda plan, *, log: plan)
+    monkeypatch.setattr(publish, "spec", lambda plan: plan)
     measure(tmp_path / "old", "b", "a")
     measure(tmp_path / "new", "a", "b")
     assert report(tmp_path / "new", dry_run=True, against=tmp_path / "old") == 0
@@ -363,7 +363,7 @@ def test_published_figures_rank_beside_ones_own_on_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     measure(tmp_path / "r", "a")
-    monkeypatch.setattr(publish, "spec", lambda plan, *, log: plan)
+    monkeypatch.setattr(publish, "spec", lambda plan: plan)
     plans = []
     for asked in ((), ("--with-published",)):
         assert main.run(["report", str(tmp_path / "r"), "--dry-run", *asked]) == 0
@@ -398,7 +398,7 @@ def test_a_missing_requirement_is_reported_in_one_line(
     assert "cannot read a project named sweeps; choose another with --project" in complaint(
         "--dry-run", "--project", "sweeps"
     )
-    monkeypatch.setattr(publish, "spec", lambda plan, *, log: plan)
+    monkeypatch.setattr(publish, "spec", lambda plan: plan)
     assert "cannot write /nowhere/x.json" in complaint("--dry-run", "-o", "/nowhere/x.json")
     measure(tmp_path / "r", "b", project="other")
     assert "several W&B projects (other, xla-sweeps): choose with --project" in complaint(
