@@ -89,8 +89,9 @@ def add_published(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--with-published",
         action="store_true",
-        help="beside your own figures those of the study keras-xla-benchmarks, on A100, V100 and "
-        "T4: marked as published, without an interval, and never pooled with yours",
+        help="beside your own figures those of the study keras-xla-benchmarks, on A100, V100, T4 "
+        "and a GPU without a name: marked as published, without an interval, never pooled with "
+        "yours",
     )
 
 
