@@ -67,6 +67,7 @@ def test_without_tensorflow_another_backend_is_enough(
 ) -> None:
     packages = dict.fromkeys(("jax", "jaxlib", "keras", "numpy", "hydra-core"), "1.0")
     monkeypatch.setattr(environment, "versions", lambda: packages)
+    monkeypatch.setattr(environment, "is_installed", packages.__contains__)
     listed = diagnose(tmp_path, seconds=0.1)
     findings = {finding.subject: finding for finding in listed}
     assert doctor._next(listed).endswith("model=mobilenet_v2 backend=jax")

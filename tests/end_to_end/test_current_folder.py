@@ -103,7 +103,7 @@ def test_a_python_is_started_by_one_function_of_the_package() -> None:
     assert starting == {"system/process.py": 1, "sweeps/launchers/wandb_agents.py": 1, **named}
 
 
-@pytest.mark.parametrize("pattern", ["scripts/run", "scripts/*agents*", "sweeps/*.yaml"])
+@pytest.mark.parametrize("pattern", ["scripts/run", "scripts/*.sbatch", "sweeps/*.yaml"])
 def test_a_script_or_a_sweep_starts_python_without_the_current_folder(pattern: str) -> None:
     for path in ROOT.glob(pattern):
         lines = path.read_text(encoding="utf-8").splitlines()

@@ -60,7 +60,6 @@ EXCEPTIONS: Mapping[str, Mapping[str, frozenset[str]]] = {
         "system/installation.py": frozenset(
             {"keras-cv", "keras-hub", "tensorflow-hub", "tensorflow[and-cuda]"}
         ),
-        "system/environment.py": frozenset({"tf_keras"}),
         "config/local_model.py": frozenset({"keras"}),
         "config/own_files.py": frozenset({".keras", "keras", "tf_keras", "tensorflow"}),
         "config/scenario.py": frozenset({"keras", "tf_keras"}),

@@ -46,6 +46,7 @@ class Backend:
         explains_with: packages that this needs besides, by the module that each brings.
         packages: what is installed of it, each under the names that it may have, for the record.
         identity: modules that it needs, whose versions are part of a trial's identity.
+        only_for: those of them that only a model of the library of that name needs.
         shown: what a worker tells of its versions and people are shown, by key.
         tracked: packages whose versions a tracker gets, by the key that it gets them under.
         variables: set in every process of it; `environment` makes those that a trial needs besides.
@@ -70,6 +71,7 @@ class Backend:
     explains_with: Mapping[str, str] = field(default_factory=dict)
     packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     identity: tuple[str, ...] = ()
+    only_for: frozenset[str] = frozenset()
     shown: Mapping[str, str] = field(default_factory=dict)
     tracked: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)

@@ -277,7 +277,7 @@ def is_installed(module: str) -> bool:
 
 def absent(backend: Backend, library: str = "") -> list[str]:
     """Modules that a backend needs for a model of a library and that are not installed."""
-    needed = (one for one in backend.identity if one != "tf_keras" or one == library)
+    needed = (one for one in backend.identity if one not in backend.only_for or one == library)
     return [module for module in needed if not is_installed(module)]
 
 

@@ -144,6 +144,7 @@ BACKEND = Backend(
         },
     },
     identity=("tensorflow", "keras", "tf_keras"),
+    only_for=frozenset({"tf_keras"}),
     shown={"tensorflow": "TensorFlow", "keras": "Keras"},
     tracked={"tensorflow": "tensorflow", "keras_version": "keras"},  # keras is an option
     variables={"KERAS_BACKEND": "tensorflow", "TF_FORCE_GPU_ALLOW_GROWTH": "true"},
