@@ -72,6 +72,8 @@ def test_without_tensorflow_another_backend_is_enough(
     findings = {finding.subject: finding for finding in listed}
     assert doctor._next(listed).endswith("model=mobilenet_v2 backend=jax")
     assert {findings[name].level for name in packages} == {"ok"}
+    if "gpu" in findings and "no NVIDIA GPU" in findings["gpu"].shown:
+        assert findings["gpu"].fix.endswith(install("jax[cuda13]"))
     line = findings["tensorflow"]
     optional = f"not installed (optional: {install('tensorflow')})"
     assert (line.level, line.shown) == ("absent", optional)

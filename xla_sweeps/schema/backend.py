@@ -45,6 +45,7 @@ class Backend:
             Optional: `flags`, which reads the flags and ends; `ops`, `make_data`, `replicas`.
         explains_with: packages that this needs besides, by the module that each brings.
         packages: what is installed of it, each under the names that it may have, for the record.
+        for_gpu: what pip installs for it to use an NVIDIA GPU.
         identity: modules that it needs, whose versions are part of a trial's identity.
         only_for: those of them that only a model of the library of that name needs.
         shown: what a worker tells of its versions and people are shown, by key.
@@ -70,6 +71,7 @@ class Backend:
     explains: bool = False
     explains_with: Mapping[str, str] = field(default_factory=dict)
     packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    for_gpu: str = ""
     identity: tuple[str, ...] = ()
     only_for: frozenset[str] = frozenset()
     shown: Mapping[str, str] = field(default_factory=dict)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from xla_sweeps.backends.jax import modes
 from xla_sweeps.backends.jax.bench import JaxBench
+from xla_sweeps.backends.jax.declaration import BACKEND
 from xla_sweeps.backends.jax.predict import PredictBench
 from xla_sweeps.backends.jax.training import TrainBench
 from xla_sweeps.backends.keras.framework import KerasFramework
@@ -74,5 +75,5 @@ def _device(trial: Trial) -> Any:
         why = " ".join(str(error).split())[:200] or "its plugin for CUDA is missing"
         raise DeviceError(
             f"device={trial.device}: JAX {jax.__version__} sees no GPU ({why}); "
-            f"install CUDA for it: {install('jax[cuda13]')}"
+            f"install CUDA for it: {install(BACKEND.for_gpu)}"
         ) from error

@@ -39,6 +39,7 @@ BACKEND = Backend(
     explains=True,
     explains_with={"google.protobuf": "protobuf"},
     packages={name: (name,) for name in ("jax", "jaxlib", "keras", "keras-hub")},
+    for_gpu="jax[cuda13]",
     identity=("jax", "jaxlib", "keras"),
     shown={"jax": "JAX", "keras": "Keras"},
     tracked={"jax": "jax", "keras_version": "keras"},

@@ -143,6 +143,7 @@ BACKEND = Backend(
             for name in ("keras", "tf_keras", "keras-cv", "keras-hub", "tensorflow-hub")
         },
     },
+    for_gpu="tensorflow[and-cuda]",
     identity=("tensorflow", "keras", "tf_keras"),
     only_for=frozenset({"tf_keras"}),
     shown={"tensorflow": "TensorFlow", "keras": "Keras"},

@@ -38,6 +38,7 @@ BACKEND = Backend(
     programs={"worker": python_command("xla_sweeps.backends.torch.worker")},
     explains=True,
     packages={name: (name,) for name in ("torch", "keras", "keras-hub")},
+    for_gpu="torch",
     identity=("torch", "keras"),
     shown={"torch": "PyTorch", "keras": "Keras"},
     tracked={"torch": "torch", "keras_version": "keras"},
