@@ -123,7 +123,7 @@ def _devices() -> Iterator[Finding]:
         level, fix = ("bad", "until then: device=cpu") if only_cpu else ("warn", "")
         yield Finding(level, "gpu", problem, fix)
     if only_cpu and not problems:
-        able = _installed()
+        able = _find_installed()
         how = how_to_install("gpu") if default_backend() in able else install(able[0].for_gpu)
         fix = f"if there is one, install its driver, and: {how}"
         yield Finding("warn", "gpu", "no NVIDIA GPU: trials measure this CPU", fix)
@@ -144,7 +144,7 @@ def _gpu_state(gpu: devices.Device) -> Iterator[Finding]:
 def _versions(packages: Mapping[str, str]) -> Iterator[Finding]:
     """The packages of the backends that are installed, and how to install each other backend."""
     extras = {source.package: source.extra for source in SOURCES.values()}
-    able = _installed()
+    able = _find_installed()
     needed = {name for each in able for name in each.identity}
     for name in {name: None for each in able for name in environment.packages_of(each)}:
         how = how_to_install(extras[name]) if name in extras else install(name)
@@ -163,7 +163,7 @@ def _versions(packages: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("warn", "packages", lacking, install(*words))
 
 
-def _installed() -> list[Backend]:
+def _find_installed() -> list[Backend]:
     """The backends that can be used here; the default one where none can."""
     return [each for each in backends() if not environment.absent(each)] or [default_backend()]
 

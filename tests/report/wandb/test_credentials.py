@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -51,6 +52,16 @@ def test_online_tracking_without_a_key_is_refused_with_the_ways_to_fix_it(wandb:
         f"tracker=wandb: W&B needs an API key for {base_url()}: run `wandb login` or set "
         "WANDB_API_KEY, or use tracker=wandb_offline"
     )
+
+
+@pytest.mark.parametrize("line", ["import wandb_of_tomorrow", "errors = login = lambda: True"])
+def test_another_version_of_the_client_is_told_with_its_own_words(
+    wandb: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    (tmp_path / "wandb.py").write_text(line)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    error = "No module named 'wandb_of_tomorrow'" if "import" in line else "has no attribute"
+    assert re.search(rf"tracker=wandb: the W&B client failed: .*{error}.*; or use", refusal())
 
 
 def test_after_wandb_login_the_client_is_logged_in_to_its_own_default_server(wandb: Run) -> None:

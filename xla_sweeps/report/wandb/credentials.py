@@ -12,14 +12,16 @@ import msgspec
 
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.wandb.client import Helper
-from xla_sweeps.system.text import CREDENTIALS_RULE, has_credentials
+from xla_sweeps.system.devices import read_or_empty
+from xla_sweeps.system.installation import cure
+from xla_sweeps.system.text import CREDENTIALS_RULE, has_credentials, last_line_of
 
 ANSWER_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """The client's login, as it is configured; no server is asked."""
+    """The client's login, as it is configured; no server is asked. Without a `url` it failed."""
 
     url: str = ""
     logged_in: bool = False
@@ -51,18 +53,24 @@ def require_login() -> None:
     reason = f"W&B needs an API key for {account.url}: {ways}"
     if account.problem:
         reason = f"the W&B API key is invalid: {account.problem}; {ways}"
-    elif not account.url:
-        reason = f"the W&B client did not answer within {ANSWER_S:.0f} s; does `wandb status` work?"
-        reason += " Or use tracker=wandb_offline"
+    if not account.url:
+        reason = f"{account.problem}; {cure('wandb') or 'or use tracker=wandb_offline'}"
     raise ConfigError(f"tracker=wandb: {reason}")
 
 
 @cache
 def _ask_client(environment: frozenset[tuple[str, str]]) -> Login:
     with tempfile.TemporaryDirectory(prefix="xla-sweeps-") as folder:
-        helper = Helper(Path(folder, "login.log"))
+        log = Path(folder, "login.log")
+        helper = Helper(log)
         try:
-            answer = helper.ask("login", ANSWER_S) or {}
+            answer = helper.ask("login", ANSWER_S)
         finally:
             helper.end(0.0)
-    return msgspec.convert(answer, Login)
+        said = last_line_of(read_or_empty(log))
+    if answer and "url" in answer:
+        return msgspec.convert(answer, Login)
+    if answer:
+        said = "; ".join(answer["warnings"])
+    late = f"did not answer within {ANSWER_S:.0f} s; does `wandb status` work?"
+    return Login(problem=f"the W&B client {f'failed: {said}' if said else late}")
