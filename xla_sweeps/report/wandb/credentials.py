@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from dataclasses import dataclass
 from functools import cache
@@ -14,9 +15,11 @@ from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.wandb.client import Helper
 from xla_sweeps.system.devices import read_or_empty
 from xla_sweeps.system.installation import cure
-from xla_sweeps.system.text import CREDENTIALS_RULE, has_credentials, last_line_of
+from xla_sweeps.system.text import CREDENTIALS_RULE, has_credentials, redact
 
 ANSWER_S = 30.0
+
+LATE = f"did not answer within {ANSWER_S:.0f} s; does `wandb status` work?"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +70,9 @@ def _ask_client(environment: frozenset[tuple[str, str]]) -> Login:
             answer = helper.ask("login", ANSWER_S)
         finally:
             helper.end(0.0)
-        said = last_line_of(read_or_empty(log))
+        errors = re.findall(r"^[\w.]*Error: .*", read_or_empty(log), re.MULTILINE)
     if answer and "url" in answer:
         return msgspec.convert(answer, Login)
-    if answer:
-        said = "; ".join(answer["warnings"])
-    late = f"did not answer within {ANSWER_S:.0f} s; does `wandb status` work?"
-    return Login(problem=f"the W&B client {f'failed: {said}' if said else late}")
+    said = answer["warnings"] if answer else [redact(one) for one in errors[-1:]]
+    problem = f"failed: {'; '.join(said)}" if said else LATE
+    return Login(problem=f"the W&B client {problem}")
