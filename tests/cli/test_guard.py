@@ -73,7 +73,7 @@ def test_an_environment_that_cannot_measure_is_refused_in_a_line(tmp_path: Path)
     ("words", "says"),
     [
         (("modes=[graph,graph]",), "name each once; guard measures it on both sides"),
-        (("--after-with", "scenario=predict"), "modes: both sides need the same"),
+        (("--after-with", "scenario=predict"), "scenario: both sides need the same"),
         (("--after-with", "precision=half"), f"--after {PYTHON}: unknown precision 'half'"),
     ],
 )

@@ -46,7 +46,7 @@ def test_each_side_runs_the_model_of_its_own_folder(tmp_path: Path) -> None:
     plan = Plan(
         before=before,
         after=after,
-        modes=("graph",),
+        modes={"graph": ("graph", "graph")},
         budget_s=600.0,
         detect=0.05,
         logs=tmp_path / "logs",

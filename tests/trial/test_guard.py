@@ -23,7 +23,7 @@ from xla_sweeps.schema.modes import mode_of
 from xla_sweeps.schema.trial import ReplicateJob, TrackerSettings
 from xla_sweeps.system.devices import Device
 from xla_sweeps.trial import guard
-from xla_sweeps.trial.guard import GuardResult, Plan, run_guard
+from xla_sweeps.trial.guard import GuardResult, Plan, judged_modes, run_guard
 from xla_sweeps.trial.replicate import ReplicateResult
 from xla_sweeps.trial.sides import Side, differences
 
@@ -58,9 +58,11 @@ class Machine:
     second: float = 1.0
     fails: Callable[[str, str, int, int], ModeOutcome | None] = lambda *asked: None
     sides: list[tuple[str, ...]] = None  # type: ignore[assignment]
+    labels: list[tuple[str, ...]] = None  # type: ignore[assignment]
 
     def conduct(self, settings: Settings, job: ReplicateJob, log: Path, **more: Any) -> Any:
-        self.sides = self.sides or []
+        self.sides, self.labels = self.sides or [], self.labels or []
+        self.labels.append(job.modes)
         places = [str(command.folder) for command in more["commands"]]
         self.sides.append(tuple(places))
         result = ReplicateResult(finished=True)
@@ -84,7 +86,11 @@ class Machine:
 
 def guarded(machine: Machine, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> GuardResult:
     monkeypatch.setattr(guard, "conduct", machine.conduct)
-    fields = {"before": side("before"), "after": side("after"), "modes": ("graph", "xla")}
+    fields = {
+        "before": side("before"),
+        "after": side("after"),
+        "modes": {"graph": ("graph",) * 2, "xla": ("xla",) * 2},
+    }
     plan = Plan(**{**fields, "budget_s": 600.0, "detect": 0.05, "logs": Path("logs"), **changes})
     return run_guard(plan, screen=Notes())
 
@@ -100,6 +106,25 @@ def test_sides_that_differ_clearly_are_told_apart_at_the_first_look_whatever_the
     assert machine.sides[1:] == [("before", "after"), ("after", "before")] * 2
     assert result.together
     assert result.models == {"before": MODEL, "after": MODEL}
+
+
+def test_a_mode_is_compared_with_another_of_the_other_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine({"before": 1.0, "after": 1.2})
+    before, after = side("before"), side("after")
+    jax = replace(after.settings.trial, modes=("jax_eager", "jax_xla"))
+    after = replace(after, settings=replace(after.settings, trial=jax))
+    modes = judged_modes(before.settings.trial, jax, chosen=False)
+    assert modes == {"xla → jax_xla": ("xla", "jax_xla")}
+    result = guarded(machine, monkeypatch, after=after, modes=modes)
+    assert [str(change.verdict) for change in result.changes] == ["slower"]
+    assert machine.labels[0] == ("xla", "jax_xla_2")
+    assert machine.labels[2] == ("jax_xla", "xla_2")
+
+
+def test_each_mode_before_needs_one_after() -> None:
+    one, two = (replace(TRIAL, modes=modes) for modes in (("xla",), ("graph", "xla")))
+    with pytest.raises(ConfigError, match=r"modes=\[xla\] and modes=\[graph,xla\]: each mode"):
+        judged_modes(one, two, chosen=True)
 
 
 def test_equal_sides_are_equivalent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,14 +79,15 @@ def _exit_code(result: GuardResult, conditions: Sequence[str]) -> int:
 
 
 def _plan(before: Side, after: Side, options: argparse.Namespace) -> Plan:
-    trial = before.settings.trial
+    trials = (side.settings.trial for side in (before, after))
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
     logs = folder_below(before.settings.results_dir, "logs", "guard") / f"{stamp}-{os.getpid()}"
-    chosen = bool({"modes", "jit"} & keys_of(options.overrides))
+    words = [*options.overrides, *before.own, *after.own]
+    chosen = bool({"modes", "jit"} & keys_of(words))
     return Plan(
         before=before,
         after=after,
-        modes=judged_modes(trial, chosen=chosen),
+        modes=judged_modes(*trials, chosen=chosen),
         budget_s=options.budget,
         detect=options.detect,
         logs=logs.absolute(),

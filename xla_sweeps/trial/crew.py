@@ -58,7 +58,8 @@ class Crew:
         self._loaded: dict[str, Mapping[str, Any]] = {}
         self._syncs: dict[str, Mapping[str, Any]] = {}
         self._kind = pkgutil.resolve_name(SCENARIOS[trial.scenario].contender)
-        if self._kind.shares or len(by_backend(trial.modes)) > 1:
+        several = trial.copies == "together" and len(by_backend(trial.modes)) > 1
+        if self._kind.shares or several:
             self.shared = self.started.enter_context(TemporaryDirectory(prefix="xla-sweeps-"))
 
     def make_ready(self, wait: Callable[[], bool]) -> None:

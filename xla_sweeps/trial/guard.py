@@ -38,11 +38,14 @@ NO_TURNS = "both sides do not fit into memory together: their processes run one 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A guard's plan: sides, seconds, and the least relative change that matters (`detect`)."""
+    """A guard's plan: sides, seconds, and the least relative change that matters (`detect`).
+
+    `modes` has what is compared under each name: the labels before and after.
+    """
 
     before: Side
     after: Side
-    modes: tuple[str, ...]
+    modes: Mapping[str, tuple[str, str]]
     budget_s: float
     detect: float
     logs: Path
@@ -88,9 +91,27 @@ class GuardResult:
         return [mode for mode in self.plan.modes if mode in changed or mode in self.broken]
 
 
-def judged_modes(trial: Trial, *, chosen: bool) -> tuple[str, ...]:
-    """The modes that a guard judges: those that were chosen, else the headline's."""
-    return trial.modes if chosen else (trial.baseline, *headline_candidates(trial.modes))
+def judged_modes(before: Trial, after: Trial, *, chosen: bool) -> dict[str, tuple[str, str]]:
+    """The modes that a guard judges: those that were chosen, else the headline's.
+
+    Where the sides have different modes, each is judged against the one in its place; of modes
+    that nobody chose, the headline's candidates.
+
+    Raises:
+        ConfigError: one side has more of them.
+    """
+    first, second = before.modes, after.modes
+    if not chosen:
+        first, second = ((one.baseline, *headline_candidates(one.modes)) for one in (before, after))
+        if first != second:
+            first, second = first[1:2], second[1:2]
+    if len(first) != len(second):
+        shown = " and ".join(f"modes=[{','.join(one)}]" for one in (first, second))
+        raise ConfigError(f"{shown}: each mode before needs one after, in the same order")
+    return {
+        old if old == new else f"{old} → {new}": (old, new)
+        for old, new in zip(first, second, strict=True)
+    }
 
 
 def run_guard(plan: Plan, *, screen: Screen) -> GuardResult:
@@ -116,9 +137,13 @@ def run_guard(plan: Plan, *, screen: Screen) -> GuardResult:
 
 @dataclass(frozen=True)
 class MeasuredPair:
-    """One pair as measured: of each side, by its name, the replicate and the copy in it."""
+    """One pair as measured: of each side, by its name, the replicate and the copy in it.
+
+    `modes` is the plan's.
+    """
 
     seen: Mapping[str, tuple[ReplicateResult, int]]
+    modes: Mapping[str, tuple[str, str]]
 
     @property
     def interrupted(self) -> bool:
@@ -148,19 +173,24 @@ class MeasuredPair:
     def failures(self, mode: str) -> dict[str, str]:
         """The message of each side that failed in a mode."""
         failed = {}
-        for name, (result, copy) in self.seen.items():
-            outcome = result.modes.get(label_of(mode_of(mode), copy))
+        for name, (result, _) in self.seen.items():
+            outcome = result.modes.get(self._label(mode, name))
             if outcome is None or outcome.status is not Status.OK or not result.finished:
                 failure = (outcome and outcome.failure) or result.failure
                 failed[name] = failure.message if failure else str(result.status)
         return failed
 
+    def _label(self, mode: str, name: str) -> str:
+        """The label that a mode has in the replicate of a side."""
+        before, after = self.modes[mode]
+        return label_of(mode_of(before if name == "before" else after), self.seen[name][1])
+
     def ratio(self, mode: str) -> float | None:
         """log(after / before) of seconds a call, or None."""
         if self.failures(mode):
             return None
-        (first, copy), (second, other) = self.seen["before"], self.seen["after"]
-        labels = label_of(mode_of(mode), copy), label_of(mode_of(mode), other)
+        first, second = (self.seen[name][0] for name in ("before", "after"))
+        labels = self._label(mode, "before"), self._label(mode, "after")
         if first is second:
             both = figure("speedup", [_samples(first)], labels[1], labels[0])
             return both.mean if both else None
@@ -189,7 +219,8 @@ class Pairs:
         began = time.monotonic()
         title = f"guard {self.plan.before.settings.trial.model.variant}"
         self.screen.trial_started(title, replicates=1 + guard.MAX_PAIRS, log=self.plan.logs)
-        if 0 < device.memory_bytes < least_memory_bytes(self._trial()):
+        pair = self._trial(self.plan.before, self.plan.after)
+        if 0 < device.memory_bytes < least_memory_bytes(pair):
             self._take_no_turns()
         first = self.measure(before_first=True)
         if result.together and first.out_of_memory():
@@ -210,15 +241,17 @@ class Pairs:
         self.result.together = False
         self.screen.warn(NO_TURNS)
 
-    def _trial(self) -> Trial:
-        """The trial of a process; of both sides, whose modes are copies, where they take turns."""
-        trial, modes = self.plan.before.settings.trial, tuple(self.modes)
+    def _trial(self, *sides: Side) -> Trial:
+        """The trial of one side; of both, whose modes are copies, where they take turns."""
+        trial = sides[0].settings.trial
         effort = replace(trial.effort, rounds_max=trial.effort.rounds_min, replicates=1)
-        trial = replace(trial, modes=modes, effort=effort)
-        if not self.result.together:
-            return trial
-        copies = tuple(label_of(mode_of(label), 2) for label in modes)
-        return replace(trial, modes=modes + copies, copies="apart")
+        labels = tuple(
+            label_of(mode_of(self.plan.modes[mode][side is self.plan.after]), copy)
+            for copy, side in enumerate(sides, start=1)
+            for mode in self.modes
+        )
+        copies = "apart" if len(sides) > 1 else trial.copies
+        return replace(trial, modes=labels, copies=copies, effort=effort)
 
     def _looks(self) -> int:
         """The looks that the rest of the budget allows; they are fixed before the first."""
@@ -282,13 +315,13 @@ class Pairs:
         sides = sides if before_first else sides[::-1]
         if self.result.together:
             replicate = self._conduct(*sides)
-            return MeasuredPair(
-                {side.name: (replicate, copy) for copy, side in enumerate(sides, start=1)}
-            )
-        return MeasuredPair({side.name: (self._conduct(side), 1) for side in sides})
+            seen = {side.name: (replicate, copy) for copy, side in enumerate(sides, start=1)}
+        else:
+            seen = {side.name: (self._conduct(side), 1) for side in sides}
+        return MeasuredPair(seen, self.plan.modes)
 
     def _conduct(self, *sides: Side) -> ReplicateResult:
-        trial = self._trial()
+        trial = self._trial(*sides)
         job = ReplicateJob(
             trial=trial,
             replicate=len(self.result.pairs) + (self.result.looks > 0),
@@ -305,5 +338,5 @@ class Pairs:
             screen=self.screen,
             tracker=tracker_named("none"),
             holder=HOLDER,
-            commands=tuple(side.command(trial, log) for side in sides),
+            commands=tuple(side.command(trial, log, place) for place, side in enumerate(sides)),
         )

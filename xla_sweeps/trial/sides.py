@@ -49,12 +49,12 @@ class Side:
     facts: Mapping[str, Any]
     commit: str
 
-    def command(self, asked: Trial, log: Path) -> WorkerCommand:
-        """The command of its worker in a trial with these modes and this effort."""
+    def command(self, asked: Trial, log: Path, place: int = 0) -> WorkerCommand:
+        """The command of its worker, at a place, in a trial with these modes and this effort."""
         trial = replace(
             self.settings.trial, modes=asked.modes, copies=asked.copies, effort=asked.effort
         )
-        command = commands_of(trial, self.settings.device, log)[0]
+        command = commands_of(trial, self.settings.device, log)[place]
         return replace(command, python=self.python, folder=self.folder)
 
 
@@ -162,15 +162,15 @@ def _searching(folders: Sequence[str]) -> Iterator[None]:
 def require_comparable(before: Side, after: Side) -> None:
     """Refuse sides whose calls cannot take turns or do not do the same, by a `ConfigError`."""
     first, second = (side.settings.trial for side in (before, after))
-    for name in ("modes", "device", "scenario", "batches", "copies", "effort"):
+    for name in ("device", "scenario", "batches", "copies", "effort"):
         if getattr(first, name) != getattr(second, name):
             raise ConfigError(f"{name}: both sides need the same")
-    if any(parse(label)[1] > 1 for label in first.modes):
-        raise ConfigError(
-            f"modes=[{','.join(first.modes)}]: name each once; guard measures it on both sides"
-        )
-    if len(first.workers) > 1:
-        raise ConfigError(f"modes=[{','.join(first.modes)}]: guard measures modes of one framework")
+    for trial in (first, second):
+        shown = f"modes=[{','.join(trial.modes)}]"
+        if any(parse(label)[1] > 1 for label in trial.modes):
+            raise ConfigError(f"{shown}: name each once; guard measures it on both sides")
+        if len(trial.workers) > 1:
+            raise ConfigError(f"{shown}: guard measures modes of one framework on each side")
 
 
 def differences(
