@@ -245,13 +245,13 @@ class Pairs:
         """The trial of one side; of both, whose modes are copies, where they take turns."""
         trial = sides[0].settings.trial
         effort = replace(trial.effort, rounds_max=trial.effort.rounds_min, replicates=1)
-        labels = tuple(
+        labels = dict.fromkeys(
             label_of(mode_of(self.plan.modes[mode][side is self.plan.after]), copy)
             for copy, side in enumerate(sides, start=1)
             for mode in self.modes
         )
         copies = "apart" if len(sides) > 1 else trial.copies
-        return replace(trial, modes=labels, copies=copies, effort=effort)
+        return replace(trial, modes=tuple(labels), copies=copies, effort=effort)
 
     def _looks(self) -> int:
         """The looks that the rest of the budget allows; they are fixed before the first."""
