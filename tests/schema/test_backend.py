@@ -44,6 +44,7 @@ EXCEPTIONS: Mapping[str, Mapping[str, frozenset[str]]] = {
         **dict.fromkeys(
             (
                 "analysis/speedup.py",
+                "cli/advise.py",
                 "cli/predict_cost.py",
                 "trial/tracking.py",
                 "report/terminal/tables.py",
@@ -67,7 +68,8 @@ EXCEPTIONS: Mapping[str, Mapping[str, frozenset[str]]] = {
         "cli/models.py": frozenset({"keras_cv", "keras_hub"}),
         "store/imported.py": frozenset({"keras_cv"}),
     },
-    "what a user writes in place of predict": {
+    "what a user writes": {
+        "report/advised.py": frozenset({'keras.mixed_precision.set_global_policy("'}),
         "report/terminal/predict_cost.py": frozenset({"tf.function("}),
     },
     "shipping: a Keras model in memory, and the libraries whose code is not shipped": {

@@ -7,6 +7,7 @@ import datetime
 import os
 import shlex
 import sys
+import textwrap
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -290,6 +291,7 @@ def _parser() -> argparse.ArgumentParser:
         "only those figures are told. The trials are kept: run it again to go on. Exit code 3 "
         "where nothing could be told apart.",
     )
+    parser.description = "\n".join(textwrap.wrap(parser.description or "", width=78))
     parser.epilog, parser.formatter_class = _EXAMPLES, argparse.RawDescriptionHelpFormatter
     both = "options of every trial; one that is given is not varied (batch_size=1)"
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=both)
