@@ -151,6 +151,10 @@ class JaxExecutable(Executable):
         state = self.state
         self.run = lambda batch: program(*state, batch)
 
+    def count_operations(self) -> int | None:
+        """Operations of a call; what `jax.jit` compiles is one of them."""
+        return len(jax.make_jaxpr(self.run)(self.inputs[self.position]).eqns)
+
     def traces(self) -> int:
         """1 for a compiled program, which cannot be traced again; 0 for eager execution."""
         return 0 if self.traced is None else 1

@@ -32,7 +32,7 @@ from xla_sweeps.schema.measurement import (
     Flagged,
     Phase,
 )
-from xla_sweeps.schema.modes import Mode, mode_of
+from xla_sweeps.schema.modes import Mode, Scenario, mode_of
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import InputSpec, ModelSpec, ReplicateJob, Trial
 from xla_sweeps.trial import pacing, protocol
@@ -86,6 +86,8 @@ class KerasBench(ABC, Generic[E]):
     """Outputs in float64 for the first samples of the first inputs."""
     later_references: dict[int, list[np.ndarray]] = field(default_factory=dict)
     """The same for later inputs, by position; only where a mode needed them."""
+    referenced: bool = False
+    """True once a reference was tried."""
     seconds: dict[str, float] = field(default_factory=dict)
 
     step = staticmethod(building.forward_of)
@@ -222,6 +224,16 @@ class KerasBench(ABC, Generic[E]):
         again = [head[: len(once)] for once, head in zip(first, self.eager, strict=True)]
         self.deterministic = agreement.deterministic(first, again)
 
+    def expect(self, executable: E) -> bool:
+        """Compute eagerly what modes must reproduce of a mode's present inputs; False without."""
+        if self.trial.scenario is not Scenario.CALL:
+            return False
+        self.inputs, self.reference, self.referenced = executable.inputs, None, False
+        self.later_references.clear()
+        self.eager, *later = map(self.eagerly, self.inputs)
+        self.later = later
+        return True
+
     def add_reference(self, tell: Tell, position: int = 0) -> bool:
         """Compute outputs of the same weights in float64, unless that was tried.
 
@@ -230,7 +242,7 @@ class KerasBench(ABC, Generic[E]):
         """
         if not self.deterministic:
             return False
-        tried = "reference" in self.seconds
+        tried, self.referenced = self.referenced, True
         if tried and (not position or self.reference is None or position in self.later_references):
             return False
         tell(protocol.Stage(phase=Phase.VERIFY, detail="float64 reference"))
@@ -277,10 +289,16 @@ class KerasBench(ABC, Generic[E]):
 
         Of a later input than the first, the mode's last call is what is verified.
         """
+        if position and not self._resets:
+            return self.comparison_of_last(executable, position)
         self.reset_state()
-        repeat = not position or self._resets
-        outputs = executable.outputs(position) if repeat else executable.last_outputs()
-        return partial(self.compare, outputs, position)
+        return partial(self.compare, executable.outputs(position), position)
+
+    def comparison_of_last(self, executable: E, position: int) -> Callable[[], Agreement]:
+        """The same of the mode's last call; of a new one where calls keep a state."""
+        if self._resets:
+            return self.comparison(executable, position)
+        return partial(self.compare, executable.last_outputs(), position)
 
     def compare(self, outputs: list[np.ndarray], position: int = 0) -> Agreement:
         """Compare a mode's outputs with those of eager, and with the float64 reference."""

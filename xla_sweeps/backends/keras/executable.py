@@ -64,6 +64,10 @@ class Executable(ABC):
     def traces(self) -> int:
         """Number of times that the mode was traced; 0 for eager execution."""
 
+    def count_operations(self) -> int | None:
+        """None, where an engine cannot tell which operations of a call run one by one."""
+        return None
+
     @abstractmethod
     def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
         """Evidence of what is in force after the first call, and what contradicts the mode."""

@@ -113,6 +113,27 @@ class ModeExecutable(Executable):
         self.operations = computing(graphs)
         self.places = places(graphs)
 
+    def count_operations(self) -> int | None:
+        """Operations of the next call outside of functions; None where calls keep a state.
+
+        Uses a private module of TensorFlow, tried on 2.21.0.
+        """
+        from tensorflow.python.eager import context
+
+        if self.restore is not None:
+            return None
+        seen: list[str] = []
+
+        def note(operation: str, *_: Any, graph: Any = None, **__: Any) -> None:
+            seen.extend([operation] * (graph is None))
+
+        context.context().add_op_callback(note)
+        try:
+            self.step()
+        finally:
+            context.context().remove_op_callback(note)
+        return len(seen)
+
     def traces(self) -> int:
         """Number of traces of the mode's function; 0 for eager execution."""
         if self.function is None:

@@ -90,6 +90,12 @@ class TorchExecutable(Executable):
         lines = [f"{line} ({reason})" for line, reason in reversed(reasons.items())]
         self.figures |= {"breaks": lines[:_SHOWN], "gave_up": gave_up}
 
+    def count_operations(self) -> int | None:
+        """Operations of the next call that PyTorch dispatches; a compiled region has fewer."""
+        with torch.autograd.profiler.profile() as profile:
+            self.step()
+        return len([each for each in profile.function_events if each.name.startswith("aten::")])
+
     def traces(self) -> int:
         """Graphs that torch has captured so far; 0 for eager execution."""
         return 0 if self.mode.execution is Execution.EAGER else capture_counts()["graphs"]
