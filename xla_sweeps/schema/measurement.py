@@ -302,6 +302,8 @@ class Agreement:
             output; `rmse_ref_rel`: from the float64 reference, as `eager_rmse_ref_rel` of eager.
         top1_match: share of images whose largest logit is the same class, or None without classes.
         refused: whether nothing can be told, because eager's own outputs cannot be relied on.
+        allowed: the largest difference from eager that passes, of the largest eager output; None
+            where boxes were matched.
     """
 
     rmse_rel: float | None
@@ -311,6 +313,7 @@ class Agreement:
     refused: bool = False
     rmse_ref_rel: float | None = None
     eager_rmse_ref_rel: float | None = None
+    allowed: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

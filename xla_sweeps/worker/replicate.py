@@ -41,13 +41,15 @@ COMPILING_SHARE = 0.2
 class Prepared:
     """A mode that is ready, and how often it was traced when it was, and then when it was warm.
 
-    `operations` is how many of an eager call ran one by one when it was; None if unknown.
+    `operations` is how many of an eager call ran one by one when it was, None if unknown;
+    `recompiles` whether each new input makes it compile.
     """
 
     executable: Executable
     outcome: ModeOutcome
     traced: int
     operations: int | None = None
+    recompiles: bool = False
 
 
 class Replicate:
@@ -227,7 +229,8 @@ class Replicate:
             on_new_input=partial(self._verify_later, entry),
         )
         memory_bytes = model.steady_memory_bytes(entry.executable, call_s=warm.call_s)
-        if warm.recompiles and _compiles(warm, entry.outcome):
+        entry.recompiles = warm.recompiles and _compiles(warm, entry.outcome)
+        if entry.recompiles:
             tell(protocol.Caveat(Flagged(Flag.RECOMPILES, label)))
         entry.outcome = replace(
             entry.outcome,
@@ -286,6 +289,10 @@ class Replicate:
         try:
             if timing.slow_on_new_inputs(entry.executable, clock=CLOCK):
                 self._tell(protocol.Caveat(Flagged(Flag.SLOW_ON_NEW_INPUTS, label)))
+                if entry.outcome.status is Status.OK and not entry.recompiles:
+                    message = "calls on new values take far longer than on values just seen"
+                    failure = Failure(phase=Phase.MEASURE, kind="keeps_answers", message=message)
+                    return Status.UNVERIFIABLE, failure
             if entry.outcome.status is not Status.OK or self._model.compared_inputs == 1:
                 return None
             if not self._job.adopts and self._takes_new_inputs(entry.executable):

@@ -232,5 +232,6 @@ ENGINE = Engine(
     executables=JaxExecutable,
     narrow=partial(jax.tree.map, _narrow),
     in_float64=_in_float64,
+    without_tf32=partial(jax.default_matmul_precision, "float32"),
     whole=jax.jit,
 )

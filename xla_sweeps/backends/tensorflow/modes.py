@@ -202,6 +202,17 @@ def op_by_op() -> Iterator[None]:
 
 
 @contextmanager
+def _without_tf32() -> Iterator[None]:
+    settings = tf.config.experimental
+    earlier = settings.tensor_float_32_execution_enabled()
+    settings.enable_tensor_float_32_execution(False)
+    try:
+        yield
+    finally:
+        settings.enable_tensor_float_32_execution(earlier)
+
+
+@contextmanager
 def collected_graphs() -> Iterator[list[Any]]:
     """Collect the graphs that TensorFlow partitions for the devices; the list is filled at the end.
 
@@ -246,5 +257,6 @@ ENGINE = Engine(
     executables=ModeExecutable,
     narrow=models.narrow,
     in_float64=partial(tf.device, "/device:CPU:0"),
+    without_tf32=_without_tf32,
     whole=partial(tf.function, jit_compile=False, autograph=False),
 )

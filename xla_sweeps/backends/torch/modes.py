@@ -159,6 +159,19 @@ def _inferring(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return run
 
 
+@contextmanager
+def _without_tf32() -> Iterator[None]:
+    backends = (torch.backends.cuda.matmul, torch.backends.cudnn)
+    earlier = [each.allow_tf32 for each in backends]
+    try:
+        for each in backends:
+            each.allow_tf32 = False
+        yield
+    finally:
+        for each, allowed in zip(backends, earlier, strict=True):
+            each.allow_tf32 = allowed
+
+
 def _narrow(output: Any) -> Any:
     is_floating = isinstance(output, torch.Tensor) and output.is_floating_point()
     return output.float() if is_floating else output
@@ -168,5 +181,6 @@ ENGINE = Engine(
     executables=TorchExecutable,
     narrow=partial(keras.tree.map_structure, _narrow),
     in_float64=partial(keras.device, "cpu"),
+    without_tf32=_without_tf32,
     whole=lambda function: function,
 )
