@@ -53,7 +53,7 @@ from xla_sweeps.analysis.interval import (
     reach_of,
 )
 from xla_sweeps.analysis.overview import discoveries
-from xla_sweeps.analysis.pool import MIN_FLOOR, prior_of
+from xla_sweeps.analysis.pool import MIN_FLOOR, NOTHING, Pool, prior_of
 from xla_sweeps.analysis.stats import log_quantile, signed_rank_interval
 from xla_sweeps.analysis.trust import NOMINAL, UNTRUSTED_BELOW
 from xla_sweeps.schema.row import Figure
@@ -171,6 +171,12 @@ def prior(figures: Sequence[Figure]) -> Prior:
     return prior_of(several) if several else built_in(figures[0].name, on_gpu=figures[0].on_gpu)
 
 
+def priors(figures: Sequence[Figure]) -> list[Prior]:
+    """The prior of each of these trials, which learn from each other."""
+    pool = Pool({}, {figures[0].name: prior(figures)})
+    return list(map(pool.prior, figures))
+
+
 def ratios(world: World, times: Sequence[int]) -> list[Figure]:
     """Log speedups of the trials, whose truth is 0."""
     figures = []
@@ -221,8 +227,7 @@ def single(world: World, times: Sequence[int], name: str, spread: float) -> list
 
 def bounds_of(figures: Sequence[Figure], truth: float = 0.0) -> Bounds:
     """The figures with their intervals, beside a truth."""
-    learned = prior(figures)
-    reach = reach_of(*errors_of(figures, [learned] * len(figures)))
+    reach = reach_of(*errors_of(figures, priors(figures)))
     logs = truth + np.array([one.mean for one in figures])
     return Bounds(np.exp(logs), np.exp(logs - reach), np.exp(logs + reach))
 
@@ -239,10 +244,9 @@ def simulate_speedups(kind: str, replicates: int, spread: float, sweeps: int) ->
     for _ in range(sweeps):
         world = world_of(source, kind, spread)
         figures = ratios(world, counts(replicates))
-        learned = prior(figures)
-        judged = judge(figures, [learned] * TRIALS, np.full(TRIALS, 0.01))
+        judged = judge(figures, priors(figures), np.full(TRIALS, 0.01))
         inside = (judged["low"] <= 1) & (judged["high"] >= 1)
-        alone = judge(figures, [built_in("speedup")] * TRIALS, np.full(TRIALS, 0.01))
+        alone = judge(figures, list(map(NOTHING.prior, figures)), np.full(TRIALS, 0.01))
         for name, value in {
             "all": inside.mean(),
             "noisiest": inside[world.noisiest].mean(),
@@ -350,8 +354,9 @@ def simulate_first(case: Case, replicates: int, trials: int) -> dict[str, tuple[
         figure("speedup", case.drawn(source, replicates), on_gpu=case.on_gpu) for _ in range(trials)
     ]
     made = {}
-    for name, assumed in (("now", prior([replace(figures[0], replicates=1)])), ("flat", FLAT)):
-        reach = reach_of(*errors_of(figures, [assumed] * trials))
+    unknown = list(map(NOTHING.prior, figures))
+    for name, assumed in (("now", unknown), ("flat", [FLAT] * trials)):
+        reach = reach_of(*errors_of(figures, assumed))
         inside = np.abs([one.mean for one in figures]) <= reach
         made[name] = (float(inside.mean()), float(np.median(reach)))
     return made
@@ -410,8 +415,7 @@ def untrusted(kind: str, replicates: int, pairs: int, apart: float, sweeps: int)
     for _ in range(sweeps):
         worlds = [world_of(source, kind, 0.005) for _ in range(-(-pairs // TRIALS))]
         figures = [one for world in worlds for one in ratios(world, counts(replicates))][:pairs]
-        learned = prior(figures)
-        reach = reach_of(*errors_of(figures, [learned] * pairs))
+        reach = reach_of(*errors_of(figures, priors(figures)))
         middles = np.array([one.mean for one in figures]) + apart
         wrong = int((np.abs(middles) - reach > math.log1p(MIN_FLOOR)).sum())
         judged += wrong > 0 and stats.special().bdtrc(wrong - 1, pairs, NOMINAL) < UNTRUSTED_BELOW

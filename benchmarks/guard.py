@@ -1,6 +1,6 @@
 """How often `guard` finds a change, and how often one that is not there, in simulated guards.
 
-    python -m benchmarks.guard [--guards 2000] [--levels] [--pairs A.json B.json]
+    python -m benchmarks.guard [--guards 2000] [--levels] [--dependent] [--pairs A.json B.json]
 
 The pairs are drawn; all else is the package's own rule (`analysis/guard.py`). The second process of
 a pair is always 1 % slower. Prints the tables of benchmarks/results/guard.md; takes two minutes of
@@ -37,6 +37,48 @@ def drawn(source: np.random.Generator, shape: tuple[int, ...], spread: float) ->
     """The log ratios of pairs in alternating order, whose sides are equal."""
     noise = source.normal(0, math.sqrt(2) * spread, (*shape, MAX_PAIRS))
     return noise + np.where(ORDERS, ORDER, -ORDER)
+
+
+def dependent(source: np.random.Generator, guards: int, spread: float, kind: str) -> Numbers:
+    """The log ratios of pairs that resemble their neighbours; one scatters by `spread`.
+
+    `alike`: neighbours correlate by 0.7. `slow states`: the machine is slow or fast for seven pairs
+    at a time, which is 0.8 of the variance.
+    """
+    noise = source.normal(0, 1, (guards, MAX_PAIRS))
+    if kind == "slow states":
+        switches = source.random(noise.shape) < 1 / 7
+        switches[:, 0] = source.random(guards) < 0.5
+        states = 1 - 2 * (np.cumsum(switches, axis=1) % 2)
+        return spread * (math.sqrt(0.8) * states + math.sqrt(0.2) * noise)
+    for place in range(1, MAX_PAIRS):
+        noise[:, place] = 0.7 * noise[:, place - 1] + math.sqrt(0.51) * noise[:, place]
+    return spread * noise
+
+
+def print_dependent(guards: int) -> None:
+    """Print how often guards of one mode are wrong, and find 3 %, where pairs are no samples."""
+    print("| pairs | one scatters by | equal: false alarms | 3 %: found | with 8 pairs |")
+    print("|---|---|---|---|---|")
+    for kind in ("independent", "alike", "slow states"):
+        for spread in (0.01, 0.02, 0.03, 0.06):
+            cells = []
+            for looks in (len(LEVELS), 2):
+                source = np.random.default_rng((looks, round(1e4 * spread), len(kind)))
+                ratios = (
+                    source.normal(0, spread, (guards, MAX_PAIRS))
+                    if kind == "independent"
+                    else dependent(source, guards, spread, kind)
+                )
+                for change, wanted in ((0.0, "wrong"), (0.03, "found")):
+                    moved = ratios + math.log1p(change)
+                    ended = [guarded(one[None], looks=looks, detect=0.03)[0] for one in moved]
+                    counted = (Verdict.SLOWER, Verdict.FASTER)[: 1 + (wanted == "wrong")]
+                    cells.append(np.mean([each.verdict in counted for each in ended]))
+            wrong, found, wrong_8, found_8 = (f"{100 * share:.0f} %" for share in cells)
+            print(
+                f"| {kind} | {spread:.0%} | {wrong} | {found} | {wrong_8}, {found_8} |", flush=True
+            )
 
 
 def real(paths: list[Path]) -> dict[bool, Numbers]:
@@ -162,6 +204,7 @@ def main() -> None:
     )
     parser.add_argument("--guards", type=int, default=2000, help="of each kind (default 2000)")
     parser.add_argument("--levels", action="store_true", help="print the levels of the looks")
+    parser.add_argument("--dependent", action="store_true", help="pairs that depend on each other")
     parser.add_argument("--pairs", nargs="+", type=Path, help="reports of guards on equal sides")
     options = parser.parse_args()
     if options.pairs:
@@ -175,6 +218,9 @@ def main() -> None:
             print(f"{mode}: {len(ratios)} pairs, a ratio scatters {ratios.std():.1%}; {beyond}")
         for looks in (2, 4, len(LEVELS)):
             print(row(both.std() / math.sqrt(2), looks, options.guards, pairs), flush=True)
+        return
+    if options.dependent:
+        print_dependent(options.guards)
         return
     if options.levels:
         print_levels()

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.guard import drawn, guarded
-from xla_sweeps.analysis.guard import LEVELS, LOOK, Pair, fit, judge, looks_within
+from benchmarks.guard import dependent, drawn, guarded
+from xla_sweeps.analysis.guard import LEVELS, LOOK, MAX_PAIRS, Pair, fit, judge, looks_within
 from xla_sweeps.schema.columns import Verdict
 
 
@@ -87,3 +87,30 @@ def test_equal_sides_differ_in_at_most_five_percent_of_guards(looks: int) -> Non
     ]
     assert sum(alarms) <= 0.05 * len(alarms) + 2.5 * math.sqrt(0.05 * len(alarms))
     assert all(changes[0].pairs <= LOOK * looks for changes in ended)
+
+
+@pytest.mark.parametrize(("kind", "most"), [("alike", 0.08), ("slow states", 0.16)])
+def test_pairs_that_resemble_their_neighbours_raise_few_false_alarms(
+    kind: str, most: float
+) -> None:
+    """Half of such guards did; of slow states 7 % have one state in nearly all pairs."""
+    source = np.random.default_rng(1)
+    ratios = dependent(source, 300, 0.06, kind)
+    ended = [guarded(one[None], looks=len(LEVELS), detect=0.03)[0].verdict for one in ratios]
+    assert sum(each is not Verdict.AMBIGUOUS for each in ended) <= most * len(ended)
+
+
+def test_a_change_is_found_in_pairs_that_do_not() -> None:
+    source = np.random.default_rng(1)
+    ratios = source.normal(math.log(1.03), 0.015, (200, MAX_PAIRS))
+    ended = [guarded(one[None], looks=len(LEVELS), detect=0.03)[0].verdict for one in ratios]
+    assert ended.count(Verdict.SLOWER) >= 0.95 * len(ended)
+
+
+def test_before_the_last_look_only_a_large_change_is_named() -> None:
+    pairs = pairs_of(8, 8.5, 7.5, 8)
+    verdicts = [
+        judge(pairs, "graph", looks=looks, modes=1, detect=detect).verdict
+        for looks, detect in ((1, 0.05), (6, 0.05), (6, 0.02))
+    ]
+    assert verdicts == [Verdict.SLOWER, Verdict.AMBIGUOUS, Verdict.SLOWER]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from benchmarks import coverage
+from benchmarks import coverage, width
 from benchmarks.power import power
 from xla_sweeps.analysis.interval import FREEDOM, built_in, figure_of
 from xla_sweeps.analysis.pool import (
@@ -224,3 +224,42 @@ def test_differences_between_processes_have_a_floor_of_their_own() -> None:
     few = pool_of(pairs[: MIN_AA_PAIRS - 1])
     assert few.floor_across("h") == few.floor("h") == MIN_FLOOR
     assert pool_of(twins(100, 0.08)).floor_across("h") > 0.1, "at least the other floor"
+
+
+def measured_alike(count: int, *, uneven: bool = False, rounds: float = 0.006) -> list[Figure]:
+    """Trials of two replicates whose processes differ by 1 %; or a fifth by six times as much."""
+    source = np.random.default_rng(1)
+    figures = []
+    for place in range(count):
+        factor = 6.0 if uneven and place % 5 == 0 else 1.0
+        logs = factor * source.normal(0, 0.01, (2, 1))
+        logs = logs + factor * source.normal(0, rounds, (2, 12))
+        error = logs.std(axis=1, ddof=1) / math.sqrt(12)
+        figures.append(figure_of("speedup", PAIR, logs.mean(axis=1), error, [12, 12]))
+    return figures
+
+
+def test_trials_that_are_alike_say_more_of_another() -> None:
+    even, uneven = (prior_of(measured_alike(25, uneven=uneven)) for uneven in (False, True))
+    assert even.freedom > 4
+    assert uneven.freedom == FREEDOM
+    few = prior_of(measured_alike(5))
+    assert FREEDOM < few.freedom < even.freedom
+    assert prior_of(measured_alike(2)).freedom == FREEDOM
+
+
+def test_steady_trials_say_nothing_of_one_whose_rounds_scatter_far_more() -> None:
+    pool = pool_of([evidence(f"x{place}", one) for place, one in enumerate(measured_alike(6))])
+    noisy = measured_alike(1, uneven=True)[0]
+    steady, unknown = pool.prior(measured_alike(1)[0]), pool.prior(noisy)
+    assert steady == prior_of(measured_alike(6))
+    assert unknown == NOTHING.prior(noisy)
+    assert unknown.expected(noisy) > 0.04**2
+
+
+@pytest.mark.parametrize("spread", coverage.SPREADS)
+def test_a_noisy_trial_alone_is_held(spread: float) -> None:
+    """Rounds of 3.6 %, processes that differ by 0 to 12 %, one replicate."""
+    shares = width.simulate("alone", 1, 1, spread, 150)
+    assert shares[0] >= 90
+    assert shares[3] <= 8

@@ -37,7 +37,7 @@ COLUMN: Mapping[str, Edit] = {
 }
 RULE: Mapping[str, Edit] = {
     "analysis/interval.py": (
-        "    variance = (FREEDOM * expected + (replicates - 1) * between) / freedom",
+        "    variance = (worth * expected + (replicates - 1) * between) / freedom",
         "    variance = np.array([max(one.values) - min(one.values) for one in figures]) ** 2",
     ),
 }

@@ -191,3 +191,14 @@ def test_steady_ratios_have_the_usual_interval_however_noisy() -> None:
 def test_a_small_change_is_no_drift() -> None:
     assert not stats.drifts(noisy(np.linspace(0, 0.08, 40)))
     assert not stats.drifts(np.array([0.0, -3.0]))
+
+
+def test_a_sudden_change_is_found_and_noise_is_none() -> None:
+    source = np.random.default_rng(1)
+    noise = np.exp(source.normal(0, 0.3, (300, 12)))
+    found = [stats.shifts(one, by=0.1, chance=0.02) for one in noise]
+    assert sum(found) <= 0.04 * len(found)
+    noise[:, 7:] /= 4
+    found = [stats.shifts(one, by=0.1, chance=0.02) for one in noise]
+    assert sum(found) >= 0.95 * len(found)
+    assert not stats.shifts([1.0, 2.0, 1.0, 2.0], by=0.1, chance=0.02)

@@ -144,6 +144,9 @@ class FakeExecutable:
         self.step()
         return [self.result * (2 if self.is_to("wrong") else 1)]
 
+    def count_operations(self) -> int | None:
+        return None
+
     def traces(self) -> int:
         return 1
 
@@ -203,6 +206,17 @@ class FakeModel:
         outputs, expected = executable.outputs(position), self.eager
         exact = Precision.FLOAT32
         return partial(agreement.compare, outputs, expected, precision=exact, classes=True)
+
+    def comparison_of_last(
+        self, executable: FakeExecutable, position: int
+    ) -> Callable[[], Agreement]:
+        exact = Precision.FLOAT32
+        return partial(
+            agreement.compare, [executable.result], self.eager, precision=exact, classes=True
+        )
+
+    def expect(self, executable: FakeExecutable) -> bool:
+        return False
 
     def note_build(self, executable: FakeExecutable, tell: Tell) -> None: ...
 

@@ -10,7 +10,12 @@ measured before is unknown, and a prior that is too small finds differences betw
 pairs are looked at after numbers that are fixed before the first: a look after every pair finds one
 in every fourth guard.
 
+A neighbour's load, or a slow state of the machine, lasts over several pairs. Few pairs do not show
+that, so before the last look only a large difference is named. Where pairs resemble their
+neighbours, the error is that of runs of pairs.
+
 References:
+    Alexopoulos & Seila (1996), Implementing the Batch Means Method in Simulation Experiments.
     Pocock (1977), Group Sequential Methods in the Design and Analysis of Clinical Trials.
 """
 
@@ -36,6 +41,14 @@ The modes that are judged share it. Simulated by `benchmarks/guard.py`.
 """
 
 MAX_PAIRS = LOOK * len(LEVELS)
+
+EARLY = 3
+"""A difference that is named before the last look is, surely, so many times what matters."""
+
+ALIKE = 1.0
+"""Standard errors of the correlation of neighbouring pairs above which runs give the error."""
+
+RUN = 4  # pairs of a run
 
 
 class Pair(NamedTuple):
@@ -95,13 +108,14 @@ def judge(pairs: Sequence[Pair], mode: str, *, looks: int, modes: int, detect: f
     )
     low, high = interval.low, interval.high
     bound = math.log1p(detect)
+    least = 0.0 if len(pairs) >= LOOK * looks else EARLY * bound
     verdict = (
         Verdict.EQUIVALENT
         if -bound < low and high < bound
         else Verdict.SLOWER
-        if low > 0
+        if low > least
         else Verdict.FASTER
-        if high < 0
+        if high < -least
         else Verdict.AMBIGUOUS
     )
     return Change(
@@ -120,6 +134,8 @@ def judge(pairs: Sequence[Pair], mode: str, *, looks: int, modes: int, detect: f
 def fit(ratios: Numbers, before_first: Sequence[bool]) -> tuple[Numbers, Numbers, Numbers, Numbers]:
     """The change and the effect of the order, by least squares.
 
+    The error is that of runs of pairs where neighbours are alike.
+
     Args:
         ratios: log ratios of pairs, shape (..., n), n at least 3.
         before_first: the order of each pair, both of them among these; shape (n,).
@@ -131,8 +147,18 @@ def fit(ratios: Numbers, before_first: Sequence[bool]) -> tuple[Numbers, Numbers
     design = np.column_stack([np.ones(len(before_first)), np.where(before_first, 1.0, -1.0)])
     coefficients = ratios @ np.linalg.pinv(design).T
     left = len(before_first) - design.shape[1]
-    squares = np.square(ratios - coefficients @ design.T).sum(axis=-1)
+    residuals = ratios - coefficients @ design.T
+    squares = np.square(residuals).sum(axis=-1)
     variance = np.maximum(squares / left, LEAST)
     scale = np.linalg.inv(design.T @ design)[0, 0]
-    freedom = np.full(variance.shape, float(left))
-    return coefficients[..., 0], np.sqrt(variance * scale), freedom, np.sqrt(variance)
+    error, freedom = np.sqrt(variance * scale), np.full(variance.shape, float(left))
+    count, runs = len(before_first), len(before_first) // RUN
+    if runs > 1:
+        products = (residuals[..., 1:] * residuals[..., :-1]).sum(axis=-1)
+        alike = count * products + squares > ALIKE * math.sqrt(count) * squares
+        latest = residuals[..., count - runs * RUN :]
+        means = latest.reshape(*variance.shape, runs, RUN).mean(axis=-1)
+        of_runs = np.sqrt(np.square(means).sum(axis=-1) / (runs - 1) / runs)
+        error = np.where(alike, np.maximum(error, of_runs), error)
+        freedom = np.where(alike, runs - 1.0, freedom)
+    return coefficients[..., 0], error, freedom, np.sqrt(variance)

@@ -5,9 +5,9 @@ One rule for every figure. Each process gives one number, a logarithm:
     y = truth + process + rounds
 
 The variance of one such number is learned from the trial's own replicates and from other trials
-(`Prior`), whose knowledge is worth `FREEDOM` observations. Processes differ more where their rounds
-scatter more. Student's t over the variance gives the interval, from the first replicate on. A rule
-is changed here, and nowhere else.
+(`Prior`), whose knowledge is worth more observations the more they are alike. Processes differ more
+where their rounds scatter more. Student's t over the variance gives the interval, from the first
+replicate on. A rule is changed here, and nowhere else.
 
 References:
     Smyth (2004), Linear Models and Empirical Bayes Methods for Assessing Differential Expression in
@@ -17,7 +17,7 @@ References:
 
 from __future__ import annotations
 
-import functools
+import itertools
 import math
 import operator
 import statistics
@@ -40,11 +40,11 @@ NORMAL_95 = 1.959963984540054
 
 MIN_REPLICATES = 3  # the fewest replicates a side of an A/A pair across processes
 
-FREEDOM = 2.0
-"""The degrees of freedom that a prior is worth: as many as three replicates have of their own.
+FREEDOM, MOST_FREEDOM = 2.0, 8.0
+"""The degrees of freedom that a prior is worth, at least and at most.
 
-More makes the intervals of even sweeps narrower, and those of the noisiest trials too narrow
-(simulated by `benchmarks/coverage.py`).
+At least as many as three replicates have of their own: those of trials that differ much, or are
+unknown. Simulated by `benchmarks/coverage.py`.
 """
 
 LEVEL = 0.95
@@ -78,11 +78,19 @@ class Prior(NamedTuple):
         between: variance of the logs between processes that has nothing to do with their rounds.
         share: part of the variance of one round by which processes differ besides.
         scale: factor, near 1.
+        freedom: degrees of freedom that it is worth.
+        scatter: the largest variance of a round that it has seen.
     """
 
     between: float
     share: float = 0.0
     scale: float = 1.0
+    freedom: float = FREEDOM
+    scatter: float = math.inf
+
+    def expected(self, figure: Figure) -> float:
+        """The variance of one replicate of a figure."""
+        return self.scale * (self.between + self.share * figure.scatter + figure.within)
 
 
 BUILT_IN = {
@@ -117,10 +125,18 @@ so their rounds hide a part: with 0.5, 92 % of intervals and more hold (`benchma
 """
 
 
-@functools.cache
-def built_in(name: str, *, on_gpu: bool = False) -> Prior:
-    """The prior of a figure of which no other trial says anything."""
-    return Prior(BUILT_IN[name][on_gpu] ** 2, SHARE[on_gpu])
+QUIET, STEEP, MOST_UNKNOWN = 0.02, 2.0, 0.055
+"""Where rounds scatter by more than `QUIET`, processes nobody has seen may differ by more.
+
+By `STEEP` times the excess, at most by `MOST_UNKNOWN`: so 94 % of first trials hold whose rounds
+scatter by 3.6 % and whose processes differ by 12 %.
+"""
+
+
+def built_in(name: str, *, on_gpu: bool = False, scatter: float = 0.0) -> Prior:
+    """The prior of a figure of which no other trial says anything, by the variance of a round."""
+    excess = min(STEEP**2 * max(0.0, scatter - QUIET**2), MOST_UNKNOWN**2)
+    return Prior(BUILT_IN[name][on_gpu] ** 2 + excess, SHARE[on_gpu])
 
 
 NOISY = 0.05
@@ -196,10 +212,10 @@ def errors_of(figures: Sequence[Figure], priors: Sequence[Prior]) -> tuple[Numbe
     """
     facts = [(one.replicates, one.within, one.between, one.scatter) for one in figures]
     replicates, within, between, scatter = np.array(facts, dtype=float).reshape(-1, 4).T
-    spread, share, scale = np.array(priors, dtype=float).reshape(-1, 3).T
-    freedom = FREEDOM + replicates - 1
+    spread, share, scale, worth, _ = np.array(priors, dtype=float).reshape(-1, 5).T
+    freedom = worth + replicates - 1
     expected = scale * (spread + share * scatter + within)
-    variance = (FREEDOM * expected + (replicates - 1) * between) / freedom
+    variance = (worth * expected + (replicates - 1) * between) / freedom
     load = LOAD * np.array([one.loaded for one in figures])
     return np.hypot(np.sqrt(variance / replicates), load), freedom
 
@@ -218,7 +234,7 @@ def interval_of(figure: Figure, prior: Prior) -> Interval:
 
 def interval_alone(figure: Figure) -> Interval:
     """The 95 % interval of one figure's log where no other trial is known."""
-    return interval_of(figure, built_in(figure.name, on_gpu=figure.on_gpu))
+    return interval_of(figure, built_in(figure.name, on_gpu=figure.on_gpu, scatter=figure.scatter))
 
 
 class Bounds(NamedTuple):
@@ -294,7 +310,7 @@ def contrast(
     """
     errors, freedoms = errors_of([first[0], second[0]], [first[1], second[1]])
     variance, freedom = _sum_of((errors**2).tolist(), freedoms.tolist())
-    own = max(FREEDOM, freedom - FREEDOM)  # both sides' variances rest on one prior
+    own = max(FREEDOM, freedom - first[1].freedom)  # both sides' variances rest on one prior
     variance, freedom = _sum_of([variance, shift[1] ** 2], [own, shift[2]])
     error = math.sqrt(variance)
     middle = second[0].mean - first[0].mean - shift[0]
@@ -354,7 +370,7 @@ def judge(figures: Sequence[Figure], priors: Sequence[Prior], floor: Numbers) ->
     verdicts = _verdicts(logs - wide, logs + wide, logs - narrow, logs + narrow, bound=bound)
     is_clear = np.array([verdict.is_clear for verdict in verdicts], dtype=bool)
     replicates = np.array([one.replicates for one in figures], dtype=float)
-    more = _replicates_to_settle(replicates, error, np.abs(logs) - bound)
+    more = _replicates_to_settle(replicates, error, np.abs(logs) - bound, freedom)
     more[[one.loaded for one in figures]] = MOST_TO_SETTLE + 1
     return {
         "verdict": verdicts,
@@ -368,7 +384,9 @@ def judge(figures: Sequence[Figure], priors: Sequence[Prior], floor: Numbers) ->
     }
 
 
-def _replicates_to_settle(replicates: Numbers, error: Numbers, excess: Numbers) -> Numbers:
+def _replicates_to_settle(
+    replicates: Numbers, error: Numbers, excess: Numbers, freedom: Numbers
+) -> Numbers:
     """About how many further replicates would settle each verdict, if the estimate stayed.
 
     The interval becomes narrower until it ends at the nearer edge of the floor.
@@ -377,8 +395,10 @@ def _replicates_to_settle(replicates: Numbers, error: Numbers, excess: Numbers) 
     with np.errstate(divide="ignore", invalid="ignore"):  # processes that agree exactly
         wanted = np.nan_to_num(np.abs(excess) / (error * np.sqrt(replicates)))
     needed = np.empty_like(excess)
-    for level, chosen in ((LEVEL, excess > 0), (NARROWER, excess <= 0)):
-        reach = reach_of(1 / np.sqrt(counts), FREEDOM + counts - 1, level=level)
+    worth = freedom - replicates + 1
+    for level, one in itertools.product((LEVEL, NARROWER), np.unique(worth)):
+        chosen = (worth == one) & ((excess > 0) == (level == LEVEL))
+        reach = reach_of(1 / np.sqrt(counts), one + counts - 1, level=level)
         needed[chosen] = 1 + np.searchsorted(-reach, -wanted[chosen], side="right")
     more: Numbers = np.clip(needed - replicates, 1, MOST_TO_SETTLE + 1)
     return more

@@ -14,6 +14,7 @@ from xla_sweeps.analysis.interval import (
     BUILT_IN,
     FREEDOM,
     LEAST,
+    MOST_FREEDOM,
     NORMAL_95,
     Numbers,
     Prior,
@@ -34,6 +35,12 @@ LATEST = 200  # only so many trials of a device and effort count, the latest
 MIN_AA_PAIRS = 6  # the fewest A/A pairs that raise a floor
 
 MAX_AA_PAIRS = 100  # only so many pairs count, the latest
+
+FAR = 4.0
+"""Ratio of a round's variance to the largest that was seen, above which a prior may not hold."""
+
+FEWEST_ALIKE = 3  # trials that show how alike they are
+LIMMA_FREEDOM = 15  # the fewest degrees of freedom from which variances show how uneven they are
 
 STEPS = 100  # steps in which the spread is fitted; each makes it likelier
 
@@ -69,10 +76,18 @@ class Pool:
     floors_across: Mapping[tuple[str, bool], float] = field(default_factory=dict)
 
     def prior(self, figure: Figure) -> Prior:
-        """The prior of a figure; the built-in one where no trial says anything."""
+        """The prior of a figure; the built-in one where no trial says anything.
+
+        Trials of steady rounds say nothing of one whose rounds scatter far more.
+        """
         own = self.priors.get((figure.name, figure.labels))
         learned = own or self.common.get(figure.name)
-        return learned or built_in(figure.name, on_gpu=figure.on_gpu)
+        if learned and figure.scatter <= FAR * learned.scatter:
+            return learned
+        unknown = built_in(figure.name, on_gpu=figure.on_gpu, scatter=figure.scatter)
+        if learned is None or unknown.expected(figure) > learned.expected(figure):
+            return unknown
+        return learned._replace(freedom=FREEDOM)
 
     def floor(self, host: str, *, noisy: bool = False) -> float:
         """The floor of trials that a host measured, by whether they are noisy."""
@@ -127,8 +142,12 @@ def prior_of(figures: Sequence[Figure]) -> Prior:
     between this mean and the typical trial: so a few noisy trials do not widen the intervals of all
     others, and are not called quiet either.
 
+    It is worth as many degrees of freedom as the trials are alike, in their rounds' variances and,
+    from `LIMMA_FREEDOM` on, between processes; and no more than they have together.
+
     References:
-        Smyth (2004), section 6.2: mean and variance of the log of a variance; Févotte & Idier
+        Smyth (2004), section 6.2: mean and variance of the log of a variance, and degrees of
+        freedom of the prior; Févotte & Idier
         (2011), Algorithms for Nonnegative Matrix Factorization with the beta-Divergence: the steps.
     """
     facts = [(one.replicates - 1, one.between, one.within, one.scatter) for one in figures]
@@ -145,7 +164,30 @@ def prior_of(figures: Sequence[Figure]) -> Prior:
     ratio = np.maximum(variance / np.maximum(parts @ fitted + within, LEAST), 1e-5)
     logs, weights = _log_variances(ratio[:-1], freedom[:-1])
     scale = math.exp(float(np.average(logs, weights=weights)) / 2)
-    return Prior(float(fitted[0]), float(fitted[1]), scale)
+    own = freedom[:-2]
+    rounds = np.array([one.scatter / one.within - 1 if one.within else 0.0 for one in figures])
+    worth = _evenness(scatter[:-2], np.maximum(0.0, rounds) * (own + 1))
+    if own.sum() >= LIMMA_FREEDOM:
+        known = _evenness(ratio[:-2], own)
+        worth = min(worth, known) if scatter.any() else known
+    worth = max(FREEDOM, 1 / (1 / worth + 1 / (own.sum() + 2 * FREEDOM)))
+    return Prior(float(fitted[0]), float(fitted[1]), scale, worth, float(scatter.max()) or math.inf)
+
+
+def _evenness(variance: Numbers, freedom: Numbers) -> float:
+    """Degrees of freedom of the prior from which variances come, from `FREEDOM` to `MOST_FREEDOM`.
+
+    `FREEDOM` where they are too few to tell, or a variance is 0.
+    """
+    if variance.size < FEWEST_ALIKE or not (variance * freedom).all():
+        return FREEDOM
+    logs, weights = _log_variances(variance, freedom)
+    middle, size = float(np.average(logs, weights=weights)), variance.size
+    squares = size / (size - 1) * (logs - middle) ** 2
+    apart = float(np.average(squares - 1 / weights, weights=weights))
+    special, worths = stats.special(), np.linspace(FREEDOM, MOST_FREEDOM, 61)
+    alike = int((special.polygamma(1, worths / 2) > apart).sum())
+    return float(worths[max(0, alike - 1)])
 
 
 def _log_variances(variance: Numbers, freedom: Numbers) -> tuple[Numbers, Numbers]:

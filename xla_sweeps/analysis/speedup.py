@@ -299,7 +299,7 @@ def prepare_s(times: ModeSummary | ModeOutcome) -> float | None:
 
 def _says_nothing(flagged: Flagged, record: Record) -> bool:
     """True for flags that other load raises, and for one that an effort always raises."""
-    if flagged.flag in (Flag.INPUTS_DIFFER, Flag.SLOW_ON_NEW_INPUTS):
+    if flagged.flag == Flag.INPUTS_DIFFER:
         return record.status is Status.CONTAMINATED
     return flagged.flag == Flag.NOT_CONVERGED and record.trial.effort.hopeless_ends
 

@@ -27,6 +27,12 @@ DRIFT = 0.1  # relative change of a ratio from which it is no steady state's
 
 _DRIFT_PARTS = 100
 
+_DRIFT_CHANCE = 0.02  # share of noisy series without a shift that may be taken for one
+
+_SHORTEST = 3  # the fewest values on a level
+
+_ORDERS = 4000  # random orders of which chance is told
+
 _EXACT_UP_TO = 50
 
 _Numbers = npt.NDArray[np.float64]
@@ -170,10 +176,38 @@ def trend_interval(values: Sequence[float], *, level: float = 0.95) -> Interval:
 
 
 def drifts(log_ratios: Sequence[float] | _Numbers) -> bool:
-    """True if a ratio surely changes over the rounds by more than `DRIFT`."""
-    parts = np.array_split(np.exp(log_ratios), min(len(log_ratios), _DRIFT_PARTS))
-    change = trend_interval([float(part.mean()) for part in parts], level=0.995)
-    return change.low > DRIFT or change.high < -DRIFT
+    """True if a ratio surely changes over the rounds by more than `DRIFT`, slowly or at once."""
+    split = np.array_split(np.exp(log_ratios), min(len(log_ratios), _DRIFT_PARTS))
+    parts = [float(part.mean()) for part in split]
+    change = trend_interval(parts, level=0.995)
+    return (
+        change.low > DRIFT or change.high < -DRIFT or shifts(parts, by=DRIFT, chance=_DRIFT_CHANCE)
+    )
+
+
+def shifts(values: Sequence[float], *, by: float, chance: float) -> bool:
+    """True if positive values are at another level, a median, from some point on: by over `by`.
+
+    The point is where the ranks before it and after it are farthest apart. Values in any order are
+    as far apart in no more than the share `chance` of cases.
+
+    References:
+        Pettitt (1979), A Non-Parametric Approach to the Change-Point Problem.
+    """
+    numbers = np.asarray(values, dtype=float)
+    splits = np.arange(_SHORTEST, numbers.size - _SHORTEST + 1)
+    if not splits.size:
+        return False
+    ranks = numbers.argsort().argsort() - (numbers.size - 1) / 2
+    orders = np.random.default_rng(0).permuted(np.tile(ranks, (_ORDERS, 1)), axis=1)
+    scale = np.sqrt(splits * (numbers.size - splits))
+    apart = np.abs(np.cumsum([ranks, *orders], axis=1)[:, splits - 1]) / scale
+    point = int(splits[apart[0].argmax()])
+    farthest = apart.max(axis=1)
+    if (farthest[1:] >= farthest[0] - 1e-9).mean() > chance:
+        return False
+    before, after = np.median(numbers[:point]), np.median(numbers[point:])
+    return bool(max(before, after) > (1 + by) * min(before, after))
 
 
 def ratio_interval(log_ratios: Sequence[float] | _Numbers) -> Interval:

@@ -312,6 +312,11 @@ def _summarize_mode(trial: Measured, figures: Mapping[Key, Figure], label: str) 
     blocks = [one[:, 0] for one in counted]
     agreements = [outcome.agreement for outcome in outcomes if outcome.agreement]
     on_gpu = any(map(is_on_gpu, trial.records))
+    largest = max(
+        ((one.rmse_rel, one.allowed) for one in agreements if one.rmse_rel is not None),
+        default=(None, None),
+        key=lambda pair: pair[0],
+    )
     return ModeSummary(
         label=label,
         columns=ModeColumns(
@@ -327,7 +332,8 @@ def _summarize_mode(trial: Measured, figures: Mapping[Key, Figure], label: str) 
         steady_memory_bytes=max(
             _present(outcome.steady_memory_bytes or None for outcome in outcomes), default=None
         ),
-        rmse_rel=max(_present(agreement.rmse_rel for agreement in agreements), default=None),
+        rmse_rel=largest[0],
+        allowed_rel=largest[1],
         agreement_ok=_agrees(agreements) and status is not Status.WRONG_RESULT,
         host_bound_index=_host_bound_index(outcomes)
         if on_gpu and mode_of(label).entry.queues

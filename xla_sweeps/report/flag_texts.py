@@ -29,6 +29,8 @@ FLAG_TEXTS: dict[str, str] = {
     Flag.SLOW_ON_NEW_INPUTS: "calls on new input values take more than 1.5 times as long as calls "
     "on values just seen: the mode keeps answers or compiles again, and its figures are not "
     "those of new inputs",
+    Flag.COLLECTIONS_PUT_OFF: "calls leave so much garbage that each would start a collection; "
+    "collections are put off while calls are timed, so their time is in no figure",
     Flag.OUTPUTS_ELSEWHERE: "some outputs are not on the device, so a part of the model may run on "
     "the CPU",
     Flag.GRAPH_BREAKS: "torch.compile captured the model as several graphs, with Python between "

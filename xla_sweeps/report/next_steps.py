@@ -71,7 +71,9 @@ def fastest_way(row: ComparisonRow, modes: Iterable[ModeSummary]) -> str:
     others = [
         (mode.columns.throughput_samples_per_s, mode.columns.throughput_low or 0.0, mode.label)
         for mode in modes
-        if mode.columns.throughput_samples_per_s and mode.label not in sides
+        if mode.columns.throughput_samples_per_s
+        and mode.label not in sides
+        and mode.status is Status.OK
     ]
     usual = row.baseline.throughput_samples_per_s
     if row.trial.scenario == Scenario.FIT or not others or not usual:

@@ -9,7 +9,7 @@ from typing import Any
 from xla_sweeps.schema.column import PAGE, WANDB, Asked, Part, Shown, as_bound, as_column
 from xla_sweeps.schema.modes import TAKING_BATCHES, Scenario
 
-STATISTICS_VERSION = 7
+STATISTICS_VERSION = 8
 """Version of the estimates and verdicts that are derived from records."""
 
 

@@ -125,6 +125,8 @@ class Flag(StrEnum):
     INPUTS_DIFFER = "inputs_differ"
     """The mean time of a call over the rotating inputs is not that of the middle one: by over 5 %.
     """
+    COLLECTIONS_PUT_OFF = "collections_put_off"
+    """Calls leave garbage for a collection or more each, which no figure contains."""
     SLOW_ON_NEW_INPUTS = "slow_on_new_inputs"
     """Calls on values that were never seen take more than 1.5 times as long: the mode keeps
     answers, or compiles again."""
@@ -208,6 +210,7 @@ class Block:
         single_ns: of each call after the block that had a synchronization of its own, in turn on
             all inputs from the block's first on; empty where the block is such a call itself.
         single_enqueue_ns: of each of these calls, until it had returned.
+        collections: garbage collections that were due in all these calls, and were put off.
     """
 
     mode: str
@@ -220,6 +223,7 @@ class Block:
     fill_ns: Count = 0
     single_ns: tuple[Count, ...] = ()
     single_enqueue_ns: tuple[Count, ...] = ()
+    collections: Count = 0
 
     def __post_init__(self) -> None:
         if self.calls < 1 or self.elapsed_ns <= 0 or not 0 <= self.enqueue_ns <= self.elapsed_ns:
@@ -298,6 +302,8 @@ class Agreement:
             output; `rmse_ref_rel`: from the float64 reference, as `eager_rmse_ref_rel` of eager.
         top1_match: share of images whose largest logit is the same class, or None without classes.
         refused: whether nothing can be told, because eager's own outputs cannot be relied on.
+        allowed: the largest difference from eager that passes, of the largest eager output; None
+            where boxes were matched.
     """
 
     rmse_rel: float | None
@@ -307,6 +313,7 @@ class Agreement:
     refused: bool = False
     rmse_ref_rel: float | None = None
     eager_rmse_ref_rel: float | None = None
+    allowed: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,6 +72,7 @@ class ModeSummary(ModeState, frozen=True, kw_only=True):
     """One execution mode of one trial, over all its replicates.
 
     Attributes:
+        allowed_rel: the difference from eager that was allowed beside rmse_rel.
         host_bound_index: share of a single call's time that passes until it is enqueued; None on a
             CPU, where calls do not queue.
         steady_memory_bytes: the most that the device's allocator had handed out in steady calls.
@@ -91,6 +92,7 @@ class ModeSummary(ModeState, frozen=True, kw_only=True):
     replicates: int
     cv_percent: float | None = None
     sustained: Estimate | None = None
+    allowed_rel: float | None = None
 
     def __repr__(self) -> str:
         speed = self.columns.throughput_samples_per_s

@@ -25,6 +25,7 @@ BY_CHANCE = 0.01  # share of healthy modes that a flag may reach
 TREND_LEVEL = 0.995
 """Level of the interval of a trend: a steady speed is rarely called moving."""
 START_FROM = 10  # minimum number of rounds to tell that the speed was steady
+SLOW_IN_BLOCKS = 1.1
 Clock = Callable[[], int]
 """Nanoseconds from an arbitrary start, monotonic: `time.perf_counter_ns`."""
 
@@ -61,7 +62,7 @@ def trend_of(call_s: Sequence[float]) -> Trend:
 def trend(rounds: Sequence[Round], label: str) -> Trend:
     """Change of a mode's speed over its uncontaminated rounds, slow first ones included.
 
-    Over all rounds where every one is contaminated. Steady takes `START_FROM` rounds.
+    Over all rounds where too few of them are clean. Steady takes `START_FROM` rounds.
     """
     return _trend_of_rounds([call_s[label] for call_s in _times(rounds, label)])
 
@@ -80,17 +81,38 @@ def changes_alone(rounds: Sequence[Round], label: str) -> bool:
     return _trend_of_rounds(ratios) is Trend.MOVING
 
 
+def slow_in_blocks(rounds: Sequence[Round], label: str) -> float | None:
+    """Factor by which a call in a block takes longer than one alone, surely; else None.
+
+    Impossible at a steady speed: `SLOW_IN_BLOCKS` is allowed.
+    """
+    logs = [
+        math.log(block.call_s * 1e9 / statistics.fmean(block.single_ns))
+        for one in rounds
+        for block in one.blocks
+        if block.mode == label and block.single_ns
+    ]
+    if len(logs) < stats.MIN_PAIRS:
+        return None
+    apart = stats.signed_rank_interval(logs)
+    return math.exp(apart.estimate) if apart.low > math.log(SLOW_IN_BLOCKS) else None
+
+
 def _times(rounds: Sequence[Round], label: str) -> list[dict[str, float]]:
-    """Seconds a call of the modes in a mode's rounds: in clean ones, if there are any."""
+    """Seconds a call of the modes in a mode's rounds: in clean ones, if these are enough."""
     times = [(one.dirty, {block.mode: block.call_s for block in one.blocks}) for one in rounds]
     mine = [(dirty, call_s) for dirty, call_s in times if label in call_s]
-    return [call_s for dirty, call_s in mine if not dirty] or [call_s for _, call_s in mine]
+    clean = [call_s for dirty, call_s in mine if not dirty]
+    return clean if len(clean) >= stats.MIN_PAIRS else [call_s for _, call_s in mine]
 
 
 def _trend_of_rounds(figures: Sequence[float]) -> Trend:
     overall = trend_of(figures)
     if len(figures) >= START_FROM:
-        return Trend.MOVING if starts_slowly(figures) else overall
+        moved = starts_slowly(figures) or stats.shifts(
+            figures, by=STATIONARY_TOLERANCE, chance=BY_CHANCE / 4
+        )
+        return Trend.MOVING if moved else overall
     return overall if overall is Trend.MOVING else Trend.NOT_ASSESSED
 
 

@@ -38,6 +38,8 @@ its rounds count: it may have become faster."""
 LATER_BLOCKS = 3
 """Blocks after these calls, whose median is compared with the rounds."""
 
+_FASTEST = 2  # rounds that may have been as fast already
+
 
 @dataclass
 class Passes:
@@ -66,7 +68,9 @@ class Passes:
         self.until = time.monotonic() + trial.timeouts.measure_s
         ended = self._measure_rounds()
         if self.warm and (
-            stopping.drifts(ended.rounds, ended.headline) or self._is_still_warming_up(ended)
+            stopping.drifts(ended.rounds, ended.headline)
+            or any(pacing.slow_in_blocks(ended.rounds, label) for label in ended.decisive)
+            or self._is_still_warming_up(ended)
         ):
             self._take_as_warm_up(ended.rounds)
             ended = self._measure_rounds()
@@ -109,7 +113,7 @@ class Passes:
         return ended
 
     def _is_still_warming_up(self, ended: rounds.Interleaving) -> bool:
-        """True if a mode of a short warm-up is, after more calls, faster than in every round."""
+        """True if a mode of a short warm-up is, after more calls, faster than in most rounds."""
         faster = False
         for label in sorted(ended.decisive & set(self.warm)):
             blocks = [one for each in ended.rounds for one in each.blocks if one.mode == label]
@@ -126,7 +130,8 @@ class Passes:
             except WorkerLost as lost:
                 self.crew.lose(lost)
             else:
-                faster |= statistics.median(last) < (1 - stats.DRIFT) * min(call_s)
+                third = sorted(call_s)[: _FASTEST + 1][-1]
+                faster |= statistics.median(last) < (1 - stats.DRIFT) * third
         return faster and bool(self.warm)
 
     def _take_as_warm_up(self, measured: Sequence[Round]) -> None:
@@ -210,6 +215,10 @@ class Passes:
                 trend = Trend.NOT_ASSESSED
             if trend is Trend.MOVING:
                 self.result.flag(Flagged(Flag.WARMUP_NOT_STATIONARY, label))
+            elif factor := pacing.slow_in_blocks(self.result.rounds, label):
+                note = f"a call in a block takes {factor:.1f} times as long as one alone"
+                self.result.flag(Flagged(Flag.WARMUP_NOT_STATIONARY, label, note))
+            self._flag_collections(label, [block for block, _ in blocks])
             self.result.modes[label] = replace(
                 outcome,
                 latencies_s=tuple(single.call_s for single in singles),
@@ -220,6 +229,14 @@ class Passes:
                 self.result.flag(Flagged(Flag.INPUTS_DIFFER, label))
             if label in decisive and pacing.is_too_short(self.paces[label], self.calls[label]):
                 self.result.flag(Flagged(Flag.QUEUE_FILL, label))
+
+    def _flag_collections(self, label: str, blocks: Sequence[Block]) -> None:
+        """Flag a mode whose calls leave so much garbage that each would start a collection."""
+        calls = sum(block.calls + len(block.single_ns) for block in blocks)
+        due = sum(block.collections for block in blocks)
+        if due >= calls > 0:
+            note = f"{due / calls:.0f} a call"
+            self.result.flag(Flagged(Flag.COLLECTIONS_PUT_OFF, label, note))
 
     def _alone_s(self) -> float:
         """Seconds for each mode alone on a GPU: as the effort says, and where power limits it."""

@@ -11,7 +11,13 @@ from xla_sweeps.schema.measurement import OWN_INPUT, Agreement
 from xla_sweeps.schema.trial import Precision
 
 TOLERANCE = {Precision.FLOAT32: 1e-4, Precision.MIXED_FLOAT16: 1e-2, Precision.MIXED_BFLOAT16: 2e-2}
-"""A difference from eager that always passes, relative to the largest absolute eager output."""
+"""A difference from eager that passes, relative to the largest absolute eager output.
+
+In half precision only where there is no float64 reference: an error of 1 % would hide in it.
+"""
+
+ROUNDING = {Precision.MIXED_FLOAT16: 1e-3, Precision.MIXED_BFLOAT16: 8e-3}
+"""The same in half precision where there is one: about one rounding."""
 
 GPU_TOLERANCE = 5e-4
 """The same for float32 on a GPU.
@@ -20,11 +26,7 @@ There each mode may choose other algorithms for a convolution or a product. Wino
 lose digits that eager's own kernel keeps, and are no error. TF32's error of 1e-3 still fails.
 """
 
-REFERENCE_FACTOR = {
-    Precision.FLOAT32: 2.0,
-    Precision.MIXED_FLOAT16: 3.0,
-    Precision.MIXED_BFLOAT16: 3.0,
-}
+REFERENCE_FACTOR = 2.0
 """A mode's error against float64 may be this many times eager's own (as in TorchDynamo's check)."""
 
 AMPLIFIED = 100
@@ -70,6 +72,7 @@ def compare(
     precision: Precision,
     classes: bool,
     gpu: bool = False,
+    may_refer: bool = False,
 ) -> Agreement:
     """Compare a mode's outputs with eager's, and both with a float64 reference where there is one.
 
@@ -81,9 +84,13 @@ def compare(
     constant or random numbers would be as close, a mode that is not close to eager is refused.
 
     Outputs are one array per head, shape (batch, ...), of the reference for the first images only.
-    With `classes` the last axis is classes, so that the largest logit is a prediction.
+    With `classes` the last axis is classes, so that the largest logit is a prediction. A reference
+    that is not there yet, but may be, is asked for where half precision hides an error
+    (`may_refer`).
     """
     tolerance = TOLERANCE[precision]
+    if reference or may_refer:
+        tolerance = ROUNDING.get(precision, tolerance)
     if gpu:
         tolerance = max(tolerance, GPU_TOLERANCE)
     if other_shapes := _other_shapes(outputs, eager):
@@ -190,7 +197,9 @@ def _compare_head(
     close = float(np.abs(output - eager).max()) <= tolerance * scale
     if silent and close:
         return None
-    agreement = Agreement(rmse_rel=_rmse(output, eager) / scale, top1_match=None, ok=True)
+    agreement = Agreement(
+        rmse_rel=_rmse(output, eager) / scale, top1_match=None, ok=True, allowed=tolerance
+    )
     spread, margin = 0.0, tolerance * scale
     if reference is not None:
         reference = np.where(finite[: len(reference)], reference, 0.0)
@@ -205,7 +214,7 @@ def _compare_head(
     matches, clear_mismatch = _top1(output, eager, margin) if classes else (None, False)
     agreement = replace(agreement, top1_match=matches)
     if not close:
-        agreement = _judge_by_reference(agreement, REFERENCE_FACTOR[precision], tolerance, spread)
+        agreement = _judge_by_reference(agreement, REFERENCE_FACTOR, tolerance, spread)
     if agreement.ok and clear_mismatch and matches is not None:
         reason = f"the predicted class differs in {1 - matches:.0%} of the images"
         agreement = replace(agreement, ok=False, reason=reason)
@@ -252,9 +261,10 @@ def _judge_by_reference(
                 f"{eager_error:.1e} of the largest output, this mode's {error:.1e}"
             )
             return replace(agreement, ok=False, reason=reason, refused=True)
+        agreement = replace(agreement, allowed=(1 + factor) * eager_error)
         if error <= factor * eager_error:
             return agreement
-        against = f"; error against float64 {error:.1e}, eager's {eager_error:.1e}"
+        against = f"; error against float64 {error:.1e}, allowed: {factor * eager_error:.1e}"
     reason = (
         f"outputs differ from eager's by {agreement.rmse_rel:.1e} of the largest output "
         f"(allowed: {tolerance:.0e}){against}"

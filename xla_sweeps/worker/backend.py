@@ -27,6 +27,7 @@ class Executable(timing.Renewable, Protocol):
     """A model in one mode, its inputs on the device."""
 
     mode: Mode
+    inputs: Any
     trace_s: float | None
 
     def first_call_s(self) -> float:
@@ -34,6 +35,9 @@ class Executable(timing.Renewable, Protocol):
 
     def outputs(self, position: int = 0) -> list[np.ndarray]:
         """Outputs for one of the inputs: one float64 array per head, shape (batch, ...)."""
+
+    def count_operations(self) -> int | None:
+        """Operations of the next call that run one by one; None if that cannot be told."""
 
     def traces(self) -> int:
         """Number of times that the mode was traced; 0 if it never is."""
@@ -63,6 +67,9 @@ class Model(Shared, Protocol):
     def run_eagerly(self, tell: Tell) -> None:
         """Compute what every mode must reproduce, before anything is traced."""
 
+    def expect(self, executable: Any) -> bool:
+        """Compute eagerly what modes must reproduce of a mode's present inputs; False without."""
+
     def add_reference(self, tell: Tell, position: int = 0) -> bool:
         """Compute the float64 reference of an input, unless that was tried; True if it was now."""
 
@@ -80,6 +87,9 @@ class Model(Shared, Protocol):
 
         Of a later input than the first, the mode's last call is what is verified.
         """
+
+    def comparison_of_last(self, executable: Any, position: int) -> Callable[[], Agreement]:
+        """The same of the mode's last call, which was on this input."""
 
     def note_build(self, executable: Any, tell: Tell) -> None:
         """Note what a mode made of the model: facts and flags."""

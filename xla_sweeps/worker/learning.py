@@ -156,7 +156,7 @@ def compare_steps(
     float64 as eager's. The losses of the following steps likewise, without float64. Where eager's
     own bounds would accept anything, the comparison is refused.
     """
-    tolerance, factor = TOLERANCE[precision], REFERENCE_FACTOR[precision]
+    tolerance, factor = TOLERANCE[precision], REFERENCE_FACTOR
     sizes, apart = _norms(eager), _apart(steps, eager)
     whole = _norm(sizes)
     errors = _apart(steps, reference) if reference else None
@@ -171,6 +171,7 @@ def compare_steps(
             refused=refused,
             rmse_ref_rel=_relative(errors, whole),
             eager_rmse_ref_rel=_relative(eager_errors, whole),
+            allowed=max(tolerance, SPREAD_FACTOR * _norm(spread.updates) / (whole or 1.0)),
         )
 
     tells = SPREAD_FACTOR * _norm(spread.updates) <= MEANINGFUL * whole

@@ -9,12 +9,14 @@ from __future__ import annotations
 import gc
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from xla_sweeps.schema.measurement import (
+    INPUTS,
     Agreement,
     Failure,
     Flag,
@@ -37,11 +39,17 @@ COMPILING_SHARE = 0.2
 
 @dataclass
 class Prepared:
-    """A mode that is ready, and how often it was traced when it was, and then when it was warm."""
+    """A mode that is ready, and how often it was traced when it was, and then when it was warm.
+
+    `operations` is how many of an eager call ran one by one when it was, None if unknown;
+    `recompiles` whether each new input makes it compile.
+    """
 
     executable: Executable
     outcome: ModeOutcome
     traced: int
+    operations: int | None = None
+    recompiles: bool = False
 
 
 class Replicate:
@@ -62,6 +70,7 @@ class Replicate:
         self._model: Model
         self._prepared: dict[str, Prepared] = {}
         self._started_up = self._queues = False
+        self._fresh: Sequence[Any] = ()
 
     def answer(self, request: protocol.Request) -> protocol.Reply:
         """Do what is asked; raises whatever the framework or the model raises."""
@@ -136,7 +145,9 @@ class Replicate:
         outcome = self._prove_and_verify(executable, outcome)
         usable = outcome.status is not Status.MODE_NOT_EFFECTIVE
         if usable:
-            self._prepared[label] = Prepared(executable, outcome, executable.traces())
+            entry = Prepared(executable, outcome, executable.traces())
+            entry.operations = self._count_operations(executable)
+            self._prepared[label] = entry
             if outcome.effective.get("elsewhere"):
                 tell(protocol.Caveat(Flagged(Flag.OUTPUTS_ELSEWHERE, label)))
             if broken := outcome.effective.get("broken"):
@@ -174,9 +185,12 @@ class Replicate:
         agreed = replace(outcome.agreement, ok=False, reason=flaw.message)
         return replace(outcome, status=Status.WRONG_RESULT, agreement=agreed, failure=flaw)
 
-    def _verify(self, executable: Executable, outcome: ModeOutcome, position: int) -> ModeOutcome:
-        """Check that a mode computes what eager computes; the worst agreement counts."""
-        compare = self._model.comparison(executable, position)
+    def _verify(
+        self, executable: Executable, outcome: ModeOutcome, position: int, *, last: bool = False
+    ) -> ModeOutcome:
+        """Check that a mode, or its last call, computes what eager does; the worst counts."""
+        compared = self._model.comparison_of_last if last else self._model.comparison
+        compare = compared(executable, position)
         agreed = compare()
         if not agreed.ok and self._model.add_reference(self._tell, position):
             agreed = compare()  # perhaps as close to float64 as eager is
@@ -215,7 +229,8 @@ class Replicate:
             on_new_input=partial(self._verify_later, entry),
         )
         memory_bytes = model.steady_memory_bytes(entry.executable, call_s=warm.call_s)
-        if warm.recompiles and _compiles(warm, entry.outcome):
+        entry.recompiles = warm.recompiles and _compiles(warm, entry.outcome)
+        if entry.recompiles:
             tell(protocol.Caveat(Flagged(Flag.RECOMPILES, label)))
         entry.outcome = replace(
             entry.outcome,
@@ -259,21 +274,67 @@ class Replicate:
             if calls and label in self._prepared and (reason := self._find_spoiling(label, calls))
         }
         for label in self._prepared:
-            self._flag_slow_on_new_inputs(label)
+            if failed := self._test_new_inputs(label):
+                spoilt.setdefault(label, failed)
         self._model.count_macs(self._tell)
         self._tell(protocol.Loaded(environment=self._framework.environment()))  # all by now
         return protocol.Finished(spoilt=spoilt, seconds=self._model.seconds)
 
-    def _flag_slow_on_new_inputs(self, label: str) -> None:
-        """Flag a mode that takes longer for values that it has not seen: it may keep answers."""
+    def _test_new_inputs(self, label: str) -> tuple[Status, Failure] | None:
+        """The failure of a mode that keeps answers, or is wrong for values that no call has seen.
+
+        It keeps answers if it takes longer for such values, which is flagged.
+        """
         entry = self._prepared[label]
         try:
-            slow = timing.slow_on_new_inputs(entry.executable, clock=CLOCK)
+            if timing.slow_on_new_inputs(entry.executable, clock=CLOCK):
+                self._tell(protocol.Caveat(Flagged(Flag.SLOW_ON_NEW_INPUTS, label)))
+                if entry.outcome.status is Status.OK and not entry.recompiles:
+                    message = "calls on new values take far longer than on values just seen"
+                    failure = Failure(phase=Phase.MEASURE, kind="keeps_answers", message=message)
+                    return Status.UNVERIFIABLE, failure
+            if entry.outcome.status is not Status.OK or self._model.compared_inputs == 1:
+                return None
+            if not self._job.adopts and self._takes_new_inputs(entry.executable):
+                return self._went_wrong(entry, 1, "on values that it has not seen")
         except Exception:  # what was measured stays
             traceback.print_exc()
-        else:
-            if slow:
-                self._tell(protocol.Caveat(Flagged(Flag.SLOW_ON_NEW_INPUTS, label)))
+        return None
+
+    def _takes_new_inputs(self, executable: Executable) -> bool:
+        """Give a mode inputs that no call has seen, the same as the others; False without any."""
+        if self._fresh:
+            executable.inputs = self._fresh
+        elif executable.renew() and self._model.expect(executable):
+            self._fresh = executable.inputs
+        return bool(self._fresh)
+
+    def _count_operations(self, executable: Executable) -> int | None:
+        """Operations of a call of eager execution that run one by one; None if unknown."""
+        if not self._is_reference(executable.mode) or self._model.compared_inputs == 1:
+            return None
+        try:
+            executable.prepare()
+            return executable.count_operations()
+        except Exception:  # the figure is further evidence only
+            traceback.print_exc()
+            return None
+
+    def _prove_again(self, entry: Prepared) -> tuple[Status, Failure] | None:
+        """The failure of a mode that is no longer in force; None if it is."""
+        evidence = self._model.prove(entry.executable)
+        reason = "" if evidence["in_force"] else str(evidence["reason"])
+        operations = self._count_operations(entry.executable)
+        if not reason and operations is not None and operations < (entry.operations or 0):
+            reason = (
+                f"{operations} operations of a call run one by one, {entry.operations} before: "
+                "the others are compiled, or their results kept"
+            )
+        if not reason:
+            return None
+        message = f"after it was measured, {reason}"
+        failure = Failure(phase=Phase.MEASURE, kind="mode_not_effective", message=message)
+        return Status.MODE_NOT_EFFECTIVE, failure
 
     def _find_spoiling(self, label: str, calls: int) -> tuple[Status, Failure] | None:
         """Reason why what was measured is no steady state of the mode; None if it is."""
@@ -285,8 +346,10 @@ class Replicate:
             return Status.RETRACED, failure
         if entry.outcome.status is not Status.OK:
             return None
-        if self._model.compared_inputs > 1 and (late := self._went_wrong(entry)):
-            return late
+        if self._model.compared_inputs > 1:
+            late = self._went_wrong(entry, calls, "after it was measured")
+            if late := late or self._prove_again(entry):
+                return late
         if self._is_reference(entry.executable.mode):
             return None
         reason = self._model.runs_away(entry.executable, calls)
@@ -295,18 +358,22 @@ class Replicate:
         failure = Failure(phase=Phase.MEASURE, kind="not_finite", message=reason)
         return Status.UNVERIFIABLE, failure
 
-    def _went_wrong(self, entry: Prepared) -> tuple[Status, Failure] | None:
-        """The failure of a mode that no longer computes what eager computed, on any input."""
+    def _went_wrong(self, entry: Prepared, calls: int, when: str) -> tuple[Status, Failure] | None:
+        """The failure of a mode that does not compute what eager computes, on any input.
+
+        Compared is the last call of a block of so many, as in the rounds.
+        """
         executable, outcome = entry.executable, entry.outcome
         for position in range(self._model.compared_inputs):
             executable.prepare()
-            executable.position = position
-            executable.step()
+            executable.position = (position + 1 - calls) % INPUTS
+            for _ in range(calls):
+                executable.step()
             executable.synchronize()
-            outcome = self._verify(executable, outcome, position)
+            outcome = self._verify(executable, outcome, position, last=True)
         if not outcome.failure:
             return None
-        message = f"after it was measured, {outcome.failure.message}"
+        message = f"{when}, {outcome.failure.message}"
         return outcome.status, replace(outcome.failure, phase=Phase.MEASURE, message=message)
 
     def _is_reference(self, mode: Mode) -> bool:

@@ -25,6 +25,7 @@ NEW_INPUTS = INPUTS - 1
 RECOMPILE_FACTOR = 10
 RECOMPILE_S = 0.02
 CLEARLY_FASTER = 0.02
+YOUNG_OBJECTS = 700  # new objects that start a collection, where the model has set no number
 LONGEST_RAMP = 20
 """A clock that is still rising after so many times `ramp_s` is waited for no longer."""
 SYNC_CALLS = 50
@@ -135,14 +136,17 @@ def settled_block(
         _until_steady(executable, ramp_s, clock)
     executable.position = first
     with garbage_collection_off():
+        objects = gc.get_count()[0]
         block = measure_block(executable, mode, calls, clock=clock, cpu_clock=cpu_clock)
         executable.position = first
         alone = [measure_block(executable, mode, 1, clock=clock) for _ in range(singles)]
+        objects = gc.get_count()[0] - objects
     return replace(
         block,
         input=first if calls == 1 else None,
         single_ns=tuple(single.elapsed_ns for single in alone),
         single_enqueue_ns=tuple(single.enqueue_ns for single in alone),
+        collections=max(0, objects // (gc.get_threshold()[0] or YOUNG_OBJECTS)),
     )
 
 

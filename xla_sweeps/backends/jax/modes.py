@@ -151,6 +151,10 @@ class JaxExecutable(Executable):
         state = self.state
         self.run = lambda batch: program(*state, batch)
 
+    def count_operations(self) -> int | None:
+        """Operations of a call; what `jax.jit` compiles is one of them."""
+        return len(jax.make_jaxpr(self.run)(self.inputs[self.position]).eqns)
+
     def traces(self) -> int:
         """1 for a compiled program, which cannot be traced again; 0 for eager execution."""
         return 0 if self.traced is None else 1
@@ -228,5 +232,6 @@ ENGINE = Engine(
     executables=JaxExecutable,
     narrow=partial(jax.tree.map, _narrow),
     in_float64=_in_float64,
+    without_tf32=partial(jax.default_matmul_precision, "float32"),
     whole=jax.jit,
 )

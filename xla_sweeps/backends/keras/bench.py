@@ -32,9 +32,9 @@ from xla_sweeps.schema.measurement import (
     Flagged,
     Phase,
 )
-from xla_sweeps.schema.modes import Mode, mode_of
+from xla_sweeps.schema.modes import Execution, Mode, Scenario, mode_of
 from xla_sweeps.schema.record import ModelFacts
-from xla_sweeps.schema.trial import InputSpec, ModelSpec, ReplicateJob, Trial
+from xla_sweeps.schema.trial import InputSpec, ModelSpec, Precision, ReplicateJob, Trial
 from xla_sweeps.trial import pacing, protocol
 from xla_sweeps.trial.failures import error_line
 from xla_sweeps.worker import agreement, timing
@@ -86,6 +86,8 @@ class KerasBench(ABC, Generic[E]):
     """Outputs in float64 for the first samples of the first inputs."""
     later_references: dict[int, list[np.ndarray]] = field(default_factory=dict)
     """The same for later inputs, by position; only where a mode needed them."""
+    referenced: bool = False
+    """True once a reference was tried."""
     seconds: dict[str, float] = field(default_factory=dict)
 
     step = staticmethod(building.forward_of)
@@ -222,6 +224,16 @@ class KerasBench(ABC, Generic[E]):
         again = [head[: len(once)] for once, head in zip(first, self.eager, strict=True)]
         self.deterministic = agreement.deterministic(first, again)
 
+    def expect(self, executable: E) -> bool:
+        """Compute eagerly what modes must reproduce of a mode's present inputs; False without."""
+        if self.trial.scenario is not Scenario.CALL:
+            return False
+        self.inputs, self.reference, self.referenced = executable.inputs, None, False
+        self.later_references.clear()
+        self.eager, *later = map(self.eagerly, self.inputs)
+        self.later = later
+        return True
+
     def add_reference(self, tell: Tell, position: int = 0) -> bool:
         """Compute outputs of the same weights in float64, unless that was tried.
 
@@ -230,7 +242,7 @@ class KerasBench(ABC, Generic[E]):
         """
         if not self.deterministic:
             return False
-        tried = "reference" in self.seconds
+        tried, self.referenced = self.referenced, True
         if tried and (not position or self.reference is None or position in self.later_references):
             return False
         tell(protocol.Stage(phase=Phase.VERIFY, detail="float64 reference"))
@@ -277,10 +289,16 @@ class KerasBench(ABC, Generic[E]):
 
         Of a later input than the first, the mode's last call is what is verified.
         """
+        if position and not self._resets:
+            return self.comparison_of_last(executable, position)
         self.reset_state()
-        repeat = not position or self._resets
-        outputs = executable.outputs(position) if repeat else executable.last_outputs()
-        return partial(self.compare, outputs, position)
+        return partial(self.compare, executable.outputs(position), position)
+
+    def comparison_of_last(self, executable: E, position: int) -> Callable[[], Agreement]:
+        """The same of the mode's last call; of a new one where calls keep a state."""
+        if self._resets:
+            return self.comparison(executable, position)
+        return partial(self.compare, executable.last_outputs(), position)
 
     def compare(self, outputs: list[np.ndarray], position: int = 0) -> Agreement:
         """Compare a mode's outputs with those of eager, and with the float64 reference."""
@@ -291,6 +309,7 @@ class KerasBench(ABC, Generic[E]):
             precision=self.trial.precision,
             classes=self.trial.model.task == "classification",
             gpu=self.trial.on_accelerator,
+            may_refer=self.deterministic and not self.referenced,
         )
 
     def count_macs(self, tell: Tell, executable: E | None = None) -> None:
@@ -314,10 +333,12 @@ class KerasBench(ABC, Generic[E]):
         tell(protocol.Built(model=self.facts))
 
     def find_flaw(self, executable: E, tell: Tell) -> Failure | None:
-        """The failure of a mode that never reads weights of an own model; None if it does.
+        """The failure of a mode that is wrong in float32, or never reads weights of an own model.
 
         A mode is compared with eager: if eager does not read them, no mode can be right.
         """
+        if flaw := self.find_flaw_in_float32(executable.mode, tell):
+            return flaw
         if self.trial.model.library != OWN or not self.deterministic:
             return None
         try:
@@ -328,6 +349,35 @@ class KerasBench(ABC, Generic[E]):
         message, hint = weights.describe(names), weights.FIX
         kind = "weights_not_read"
         return Failure(phase=Phase.VERIFY, kind=kind, message=message, hint=hint) if names else None
+
+    def find_flaw_in_float32(self, mode: Mode, tell: Tell) -> Failure | None:
+        """The failure of a mode that differs from eager in float32 without TF32; None otherwise.
+
+        TF32 and half precision would hide an error of a percent.
+        """
+        trial, eager = self.trial, mode.execution is Execution.EAGER
+        exact = trial.precision is Precision.FLOAT32 and not trial.tf32
+        if exact or eager or trial.scenario is not Scenario.CALL or not self.deterministic:
+            return None
+        tell(protocol.Stage(phase=Phase.VERIFY, mode=str(mode), detail="in float32"))
+        alone = replace(trial, precision=Precision.FLOAT32, tf32=False)
+        try:
+            with self.engine.without_tf32():
+                built = building.float64_twin(trial.model, self.built, "float32")
+                twin = type(self)(alone, self.device, built, self.facts, inputs=self.inputs[:1])
+                twin.eager = twin.eager_outputs(twin.inputs)
+                executable = twin.make(mode)
+                executable.first_call_s()
+                agreed = twin.compare(executable.outputs())
+                if not agreed.ok and twin.add_reference(tell):
+                    agreed = twin.compare(executable.outputs())
+        except Exception:  # dtypes are fixed, or memory does not suffice: not known
+            traceback.print_exc()
+            return None
+        if agreed.ok or agreed.refused:
+            return None
+        message = f"in float32: {agreed.reason}"
+        return Failure(phase=Phase.VERIFY, kind="disagreement", message=message)
 
     def unread_names(self, executable: E) -> list[str]:
         """Names of the weights that eager execution or a mode never reads."""

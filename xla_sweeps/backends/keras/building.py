@@ -208,27 +208,28 @@ def wrap_model(
     return Wrapper()
 
 
-def float64_twin(spec: ModelSpec, built: BuiltModel) -> BuiltModel:
-    """Build the same model with the same weights and the same call in float64.
+def float64_twin(spec: ModelSpec, built: BuiltModel, precision: str = "float64") -> BuiltModel:
+    """Build the same model with the same weights and the same call in float64, or in float32.
 
     Raises:
         XlaSweepsError: the model's dtypes are fixed.
     """
     if built.loaded.module is not None:
-        module = copy.deepcopy(built.loaded.module).cpu().double()
+        module = copy.deepcopy(built.loaded.module)
+        module = module.cpu().double() if precision == "float64" else module.float()
         return replace(built, call=local.caller(module, built.inputs))
     if not built.loaded.rebuildable or built.loaded.keras_model is None:
-        raise XlaSweepsError("the model's dtypes are fixed, so it cannot be built in float64")
+        raise XlaSweepsError(f"the model's dtypes are fixed, so it cannot be built in {precision}")
     weights = spec.weights if spec.weights == "own" else "random"
     twin = build(
         replace(spec, weights=weights),
-        precision="float64",
+        precision=precision,
         seed=0,
         step=built.step,
         narrowed=lambda outputs: outputs,
     )
     twin.loaded.keras_model.set_weights(
-        [np.asarray(weight, dtype=np.float64) for weight in built.loaded.keras_model.get_weights()]
+        [np.asarray(weight, dtype=precision) for weight in built.loaded.keras_model.get_weights()]
     )
     return twin
 

@@ -64,6 +64,10 @@ class Executable(ABC):
     def traces(self) -> int:
         """Number of times that the mode was traced; 0 for eager execution."""
 
+    def count_operations(self) -> int | None:
+        """None, where an engine cannot tell which operations of a call run one by one."""
+        return None
+
     @abstractmethod
     def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
         """Evidence of what is in force after the first call, and what contradicts the mode."""
@@ -168,10 +172,12 @@ class Engine:
         executables: read what a model returns.
         narrow: gives what a model returns with the floating heads in float32; a part of each call.
         in_float64: within it, the engine computes in float64 on the CPU.
+        without_tf32: within it, products in float32 are not in TF32.
         whole: makes one program of a function, without XLA where the engine has another way.
     """
 
     executables: type[Executable]
     narrow: Callable[[Any], Any]
     in_float64: Callable[[], AbstractContextManager[object]]
+    without_tf32: Callable[[], AbstractContextManager[object]]
     whole: Callable[[Callable[..., Any]], Callable[..., Any]]

@@ -113,6 +113,27 @@ class ModeExecutable(Executable):
         self.operations = computing(graphs)
         self.places = places(graphs)
 
+    def count_operations(self) -> int | None:
+        """Operations of the next call outside of functions; None where calls keep a state.
+
+        Uses a private module of TensorFlow, tried on 2.21.0.
+        """
+        from tensorflow.python.eager import context
+
+        if self.restore is not None:
+            return None
+        seen: list[str] = []
+
+        def note(operation: str, *_: Any, graph: Any = None, **__: Any) -> None:
+            seen.extend([operation] * (graph is None))
+
+        context.context().add_op_callback(note)
+        try:
+            self.step()
+        finally:
+            context.context().remove_op_callback(note)
+        return len(seen)
+
     def traces(self) -> int:
         """Number of traces of the mode's function; 0 for eager execution."""
         if self.function is None:
@@ -181,6 +202,17 @@ def op_by_op() -> Iterator[None]:
 
 
 @contextmanager
+def _without_tf32() -> Iterator[None]:
+    settings = tf.config.experimental
+    earlier = settings.tensor_float_32_execution_enabled()
+    settings.enable_tensor_float_32_execution(False)
+    try:
+        yield
+    finally:
+        settings.enable_tensor_float_32_execution(earlier)
+
+
+@contextmanager
 def collected_graphs() -> Iterator[list[Any]]:
     """Collect the graphs that TensorFlow partitions for the devices; the list is filled at the end.
 
@@ -225,5 +257,6 @@ ENGINE = Engine(
     executables=ModeExecutable,
     narrow=models.narrow,
     in_float64=partial(tf.device, "/device:CPU:0"),
+    without_tf32=_without_tf32,
     whole=partial(tf.function, jit_compile=False, autograph=False),
 )

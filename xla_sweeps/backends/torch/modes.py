@@ -90,6 +90,12 @@ class TorchExecutable(Executable):
         lines = [f"{line} ({reason})" for line, reason in reversed(reasons.items())]
         self.figures |= {"breaks": lines[:_SHOWN], "gave_up": gave_up}
 
+    def count_operations(self) -> int | None:
+        """Operations of the next call that PyTorch dispatches; a compiled region has fewer."""
+        with torch.autograd.profiler.profile() as profile:
+            self.step()
+        return len([each for each in profile.function_events if each.name.startswith("aten::")])
+
     def traces(self) -> int:
         """Graphs that torch has captured so far; 0 for eager execution."""
         return 0 if self.mode.execution is Execution.EAGER else capture_counts()["graphs"]
@@ -153,6 +159,19 @@ def _inferring(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return run
 
 
+@contextmanager
+def _without_tf32() -> Iterator[None]:
+    backends = (torch.backends.cuda.matmul, torch.backends.cudnn)
+    earlier = [each.allow_tf32 for each in backends]
+    try:
+        for each in backends:
+            each.allow_tf32 = False
+        yield
+    finally:
+        for each, allowed in zip(backends, earlier, strict=True):
+            each.allow_tf32 = allowed
+
+
 def _narrow(output: Any) -> Any:
     is_floating = isinstance(output, torch.Tensor) and output.is_floating_point()
     return output.float() if is_floating else output
@@ -162,5 +181,6 @@ ENGINE = Engine(
     executables=TorchExecutable,
     narrow=partial(keras.tree.map_structure, _narrow),
     in_float64=partial(keras.device, "cpu"),
+    without_tf32=_without_tf32,
     whole=lambda function: function,
 )

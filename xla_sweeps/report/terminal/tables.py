@@ -361,4 +361,5 @@ def _agreement(mode: ModeSummary) -> str:
     if mode.agreement_ok is None:
         return NONE
     mark = "yes" if mode.agreement_ok else "NO"
-    return mark if mode.rmse_rel is None else f"{mark} {power(mode.rmse_rel)}"
+    allowed = f" of {power(mode.allowed_rel)}" if mode.rmse_rel and mode.allowed_rel else ""
+    return mark if mode.rmse_rel is None else f"{mark} {power(mode.rmse_rel)}{allowed}"
