@@ -7,7 +7,6 @@ import datetime
 import fcntl
 import hashlib
 import os
-import select
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
@@ -32,6 +31,7 @@ from xla_sweeps.store.store import Store
 from xla_sweeps.system import environment
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.files import own_file, private_folder, read_regular, replace_whole
+from xla_sweeps.system.process import becomes_readable
 from xla_sweeps.trial.replicate import ReplicateResult
 from xla_sweeps.trial.workers import Stop
 
@@ -119,7 +119,7 @@ def save(
             if not warned:
                 warned = True
                 warn(f"{error}; free some space: trying for {TRY_S:.0f} s")
-            select.select([stop], [], [], PAUSE_S)
+            becomes_readable(stop, PAUSE_S)
 
 
 def take_in(store: Store, *, warn: Callable[[str], None]) -> None:

@@ -29,8 +29,7 @@ from xla_sweeps.system.devices import Device
 from xla_sweeps.system.environment import child_environment
 from xla_sweeps.system.files import drop_lines, tail, trim
 from xla_sweeps.system.installation import cure
-from xla_sweeps.system.leases import Readable
-from xla_sweeps.system.process import end_of, signal_group
+from xla_sweeps.system.process import Readable, end_of, signal_group
 from xla_sweeps.system.text import redact
 from xla_sweeps.trial import protocol
 from xla_sweeps.trial.failures import (
