@@ -145,8 +145,10 @@ def interrupted(program: Path, *events: str, cwd: Path, ignored: str = "") -> No
     If the last is `dies`, it is killed instead.
     """
     done = subprocess.run(
-        ["sh", "-c", 'ulimit -n 2048; exec "$@"', "sh", sys.executable, "-c", INTERRUPTED]
-        + [str(program), ignored, *events],
+        [
+            *("sh", "-c", 'ulimit -n 2048; exec "$@"', "sh"),
+            *(sys.executable, "-c", INTERRUPTED, str(program), ignored, *events),
+        ],
         capture_output=True,
         text=True,
         cwd=cwd,

@@ -10,19 +10,19 @@ import os
 import platform
 import re
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from xla_sweeps.errors import ConfigError
+from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.schema.backend import Backend, backends
 from xla_sweeps.system import devices as machine
 from xla_sweeps.system import nvml
 from xla_sweeps.system.devices import Device, read_or_empty
 from xla_sweeps.system.installation import install, version_of
+from xla_sweeps.system.scratch import scratch_folder
 from xla_sweeps.system.text import SECRET_NAME, SECRET_VALUE, redact
 from xla_sweeps.version import __version__
 
@@ -336,7 +336,7 @@ def commit_of(folder: Path) -> str:
     }
     asked = ("--show-toplevel", "--git-path", "objects", "--git-path", "index", "HEAD")
     words = ["-C", str(folder), "rev-parse", "--path-format=absolute", *asked]
-    with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError):
+    with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError, StoreError):
         top, objects, index, commit = _git_says(words, kept).splitlines()
         return f"{commit[:12]}{'+dirty' if _has_changes(top, objects, index, commit) else ''}"
     return ""
@@ -345,12 +345,12 @@ def commit_of(folder: Path) -> str:
 def _has_changes(top: str, objects: str, index: str, commit: str) -> bool:
     """True if files of a checkout differ from its commit, to a Git that reads no more of it."""
     words = ["-C", top, "status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all"]
-    with tempfile.TemporaryDirectory(prefix="xla-sweeps-git-") as scratch:
+    with scratch_folder() as scratch:
         for name in ("objects", "refs"):
-            Path(scratch, name).mkdir()
-        Path(scratch, "HEAD").write_text(f"{commit}\n")
+            (scratch / name).mkdir()
+        (scratch / "HEAD").write_text(f"{commit}\n")
         places = {
-            **{"GIT_DIR": scratch, "GIT_WORK_TREE": top, "GIT_INDEX_FILE": index},
+            **{"GIT_DIR": str(scratch), "GIT_WORK_TREE": top, "GIT_INDEX_FILE": index},
             **{"GIT_OBJECT_DIRECTORY": objects, "GIT_OPTIONAL_LOCKS": "0"},
             **{"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"},
         }

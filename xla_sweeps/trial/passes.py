@@ -277,9 +277,8 @@ class Passes:
         """Run a mode for so long; the calls that it made. Wait for no mode."""
         calls = blocks = 0
         until = time.monotonic() + seconds
-        if not label:
-            if becomes_readable(self.crew.setting.stop, seconds):
-                raise self.crew.interruption()
+        if not label and becomes_readable(self.crew.setting.stop, seconds):
+            raise self.crew.interruption()
         while label and time.monotonic() < until:
             request = protocol.TimeBlock(
                 mode=label,

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import msgspec
 
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.wandb.client import Helper
+from xla_sweeps.system.scratch import scratch_folder
 from xla_sweeps.system.text import CREDENTIALS_RULE, has_credentials
 
 ANSWER_S = 30.0
@@ -59,8 +58,8 @@ def require_login() -> None:
 
 @cache
 def _ask_client(environment: frozenset[tuple[str, str]]) -> Login:
-    with tempfile.TemporaryDirectory(prefix="xla-sweeps-") as folder:
-        helper = Helper(Path(folder, "login.log"))
+    with scratch_folder() as folder:
+        helper = Helper(folder / "login.log")
         try:
             answer = helper.ask("login", ANSWER_S) or {}
         finally:
