@@ -66,6 +66,15 @@ _NAMES_FILES = re.compile(
 """Flags of XLA that name files."""
 
 
+_FOR_FILES = re.compile(
+    r".*(?:DUMP|TRACE(?![A-Z])|LOGS_OUT|COMPILE_DEBUG|_(?:DIR|FILE|PREFIX|TO)$).*", re.I
+)
+"""Variables of libraries that write files, or name them."""
+
+_READS_FILES = re.compile(r"LD_PRELOAD|\w+_PTXAS(?:_\w+)?_PATH")
+"""Exceptions to the rule that a value is no path."""
+
+
 @cache
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
     """Names of variables that are kept, foreign and harmless, those of all backends included."""
@@ -185,7 +194,7 @@ def uses_wandb(environ: Mapping[str, str]) -> bool:
 
 
 def dropped_flags(environ: Mapping[str, str]) -> list[str]:
-    """Flags that name files and variables that seem to hold a secret, which a trial ignores."""
+    """Flags and variables that name files or seem to hold a secret, which a trial ignores."""
     return _flags(environ)[1]
 
 
@@ -200,7 +209,9 @@ def _flags(environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
             continue
         if harmless.fullmatch(name) or foreign.fullmatch(name):
             continue
-        if SECRET_VALUE.search(value):
+        names_files = _FOR_FILES.fullmatch(name) or "/" in value
+        is_exempt = name in holding_flags or _READS_FILES.fullmatch(name)
+        if SECRET_VALUE.search(value) or (names_files and not is_exempt):
             dropped.append(name)
             continue
         if name in holding_flags:
