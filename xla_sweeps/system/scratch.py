@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xla_sweeps.errors import StoreError
-from xla_sweeps.system.files import private_folder
 
 PREFIX = "xla-sweeps-tmp-"
 
@@ -26,7 +25,7 @@ def scratch_folder() -> Iterator[Path]:
         StoreError: it cannot be made.
     """
     try:
-        place = private_folder() or Path(tempfile.gettempdir())
+        place = Path(tempfile.gettempdir())
         _remove_left(place)
         made = Path(tempfile.mkdtemp(prefix=f".{PREFIX}", dir=place))
     except OSError as error:
@@ -45,13 +44,14 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def _remove_left(place: Path) -> None:
-    """Remove the folders of processes that have ended."""
+    """Remove this user's folders of processes that have ended."""
     for left in place.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):
             flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
             descriptor = os.open(left, flags)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(left, ignore_errors=True)
+                if os.fstat(descriptor).st_uid == os.getuid():
+                    shutil.rmtree(left, ignore_errors=True)
             finally:
                 os.close(descriptor)
