@@ -12,16 +12,19 @@ def main() -> None:
     import signal
 
     from xla_sweeps.system import streams
-    from xla_sweeps.system.process import Assignment, die_with_parent
+    from xla_sweeps.system.process import EXIT_CODE, Assignment, die_with_parent, heed_signals
 
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it hides how a child has ended
+    heed_signals()
     streams.protect()
-    parent = Assignment.of(os.environ).parent
-    if parent:  # the launcher's: a trial that it can no longer watch is stopped, and saved
-        die_with_parent(parent, signal.SIGTERM)
+    assignment = Assignment.of(os.environ)
+    if assignment.parent:  # a trial that the launcher can no longer watch is stopped, and saved
+        die_with_parent(assignment.parent, signal.SIGTERM)
     from xla_sweeps.cli.main import run
 
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    if assignment.says_code:
+        print(f"{EXIT_CODE}{code}", file=sys.stderr, flush=True)
+    sys.exit(code)
 
 
 def _forget_current_folder() -> None:

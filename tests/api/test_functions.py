@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -104,12 +106,17 @@ import os, signal, sys
 sys.path.insert(0, {str(SUPPORT)!r})
 import xla_sweeps as xs
 from xla_sweeps.api import functions, supervisor
-program, signals = sys.argv[1], sys.argv[2:]
+program, ignored, signals = sys.argv[1], sys.argv[2].split(), sys.argv[3:]
+for name in ignored:
+    signal.signal(getattr(signal, name), signal.SIG_IGN)
+dies = "dies" in signals and signals.pop()
+for _ in range(1100 if ignored else 0):  # more open files than `select` takes
+    os.dup(2)
 supervisor.python_command = lambda module, *words: (sys.executable, program, *words)
 def follow(event):
     if signals and event["event"] == signals[0]:
         del signals[0]
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGKILL if dies else signal.SIGINT)
 functions.follower = lambda progress: follow
 try:
     xs.measure("mobilenet_v1", **{LONG!r})
@@ -129,23 +136,63 @@ while True:
 """
 
 
-def interrupted(program: Path, *events: str, cwd: Path) -> None:
-    """Measure in a process that gets a Ctrl-C at each of these events; it must go on after them."""
+IGNORED = "SIGINT SIGTERM SIGHUP SIGCHLD SIGPIPE"
+
+
+def interrupted(program: Path, *events: str, cwd: Path, ignored: str = "") -> None:
+    """Measure in a process that gets a Ctrl-C at each of these events; it must go on after them.
+
+    If the last is `dies`, it is killed instead.
+    """
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, str(program), *events],
+        [
+            *("sh", "-c", 'ulimit -n 2048; exec "$@"', "sh"),
+            *(sys.executable, "-c", INTERRUPTED, str(program), ignored, *events),
+        ],
         capture_output=True,
         text=True,
         cwd=cwd,
         timeout=300,
     )
-    assert done.stdout.strip() == "alive", done.stderr
+    assert "dies" in events or done.stdout.strip() == "alive", done.stderr
 
 
-@pytest.mark.parametrize("events", [("rounds",), ("rounds", "saved")])
-def test_interrupts_save_what_was_measured(events: tuple[str, ...], tmp_path: Path) -> None:
-    interrupted(SUPPORT / "fake_backend.py", *events, cwd=tmp_path)
-    (path,) = (tmp_path / "results" / "records").glob("*/*.json")
-    assert json.loads(path.read_bytes())["rounds"]
+@pytest.mark.parametrize(
+    ("events", "ignored"),
+    [(("rounds",), IGNORED), (("rounds", "saved"), ""), (("rounds", "dies"), IGNORED)],
+)
+def test_interrupts_and_deaths_end_the_command_and_save_what_was_measured(
+    events: tuple[str, ...], ignored: str, tmp_path: Path
+) -> None:
+    interrupted(SUPPORT / "fake_backend.py", *events, cwd=tmp_path, ignored=ignored)
+    deadline = time.monotonic() + 60
+    while not (paths := [*tmp_path.glob("results/records/*/*.json")]):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert json.loads(paths[0].read_bytes())["rounds"]
+    while any(works_in(tmp_path, pid) for pid in Path("/proc").glob("[0-9]*")):
+        assert time.monotonic() < deadline, "processes are left"
+        time.sleep(0.1)
+
+
+def works_in(folder: Path, process: Path) -> bool:
+    try:
+        return process.name != str(os.getpid()) and (process / "cwd").readlink() == folder
+    except OSError:
+        return False
+
+
+def test_a_refusal_is_told_where_sigchld_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        with pytest.raises(xs.ConfigError, match="unknown model 'nope'"):
+            xs.measure("nope", progress="none")
+        run_by("nothing.py", monkeypatch)
+        monkeypatch.setattr(supervisor, "EXIT_CODE", "never")
+        with pytest.raises(xs.XlaSweepsError, match="can't open file"):
+            xs.measure("mobilenet_v1", **QUICK)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
 
 
 def test_a_second_interrupt_ends_a_command_that_does_not_end(tmp_path: Path) -> None:

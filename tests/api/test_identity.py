@@ -227,6 +227,7 @@ MAKERS: dict[str, Callable[[int], Any]] = {
     "closure, class": lambda n: closure(type("Sized", (), {"width": n})),
     "closure, built-in": lambda n: closure(min if n == 8 else max),
     "closure, method of a built-in": lambda n: closure([n].index),
+    "closure, one object twice": lambda n: closure((one := Width(1), one if n == 8 else Width(1))),
     "closure, ring": lambda n: closure(looped(n)),
     "two on a line": lambda n: [lambda: make(8), lambda: make(512)][n == 512],
     "global number": in_globals,

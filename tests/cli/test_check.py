@@ -29,6 +29,8 @@ CHANGES: Mapping[str, tuple[str, Callable[[Any], None]]] = {
     "a negative latency": ("latencies_s[0]", put("modes.xla.latencies_s.0", -0.1)),
     "compilation": ("compile_s", put("modes.xla.compile_s", -5)),
     "impossible block": ("blocks[0].elapsed_ns", put("rounds.3.blocks.0.elapsed_ns", -1)),
+    "a round that stands there twice": ("round 1: it is round 0", put("rounds.1.round", 0)),
+    "a round of another time": ("round 2: it started before", put("rounds.2.started_ns", 1)),
     "no trial": ("$.trial", put("trial", 5)),
     "schema": ("schema 99 is newer", put("schema_version", 99)),
     "schema 0": ("schema_version 0", put("schema_version", 0)),

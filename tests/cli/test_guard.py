@@ -58,6 +58,19 @@ def test_an_environment_that_cannot_measure_is_refused_in_a_line(tmp_path: Path)
         ): "xla_sweeps is not installed there",
         script(tmp_path / "old", "echo 0.0.1"): f"has xla_sweeps 0.0.1, this is {__version__}",
         script(tmp_path / "broken", "echo oh no >&2", "exit 3"): "cannot load xla_sweeps: oh no",
+        **{
+            script(tmp_path / f"odd{number}", f"echo {__version__}", f"echo '{odd}'"): says
+            for number, (odd, says) in enumerate(
+                {
+                    **{"{}": "missing required field", "[]": "Expected `object`"},
+                    **{"null": "Expected `object`", "nothing": "malformed"},
+                    '{"search": [], "packages": [], "python": "", "git": ""}': "Expected `object`",
+                }.items()
+            )
+        },
+        script(
+            tmp_path / "endless", f"echo {__version__}", "yes | tr -d '\\n'"
+        ): "cannot load xla_sweeps: ",
         script(
             tmp_path / "without", f"echo {__version__}", f"echo '{facts}'"
         ): "TensorFlow is not installed there",
@@ -193,7 +206,7 @@ def test_a_mode_that_fails_after_the_first_pair_never_passes_in_silence(
 def test_a_budget_below_one_look_is_refused_with_what_is_needed(folders: Path) -> None:
     done = guard(folders, "--budget", "0.01s")
     assert done.returncode == 2, done.stderr
-    assert "a verdict needs 4 after one that does not count: at least" in done.stderr
+    assert "a pair takes more than the 0.01 s that were given, and a verdict needs 4" in done.stderr
 
 
 def test_modes_of_two_frameworks_are_refused(folders: Path) -> None:

@@ -95,6 +95,15 @@ def test_the_report_becomes_the_summary_and_the_verdict_an_output(
     ]
 
 
+def test_options_are_trimmed_and_an_environment_may_have_an_at_in_its_path(home: Path) -> None:
+    (home / "env").rename(home / "env@2")
+    own = {"AFTER": "env@2", "OPTIONS": "  model=resnet50 \r\n\r\n\tbatch_size=2\r\n"}
+    done = run(0, home, **{**INPUTS, **own}, VERDICT="equivalent", ENDS="0")
+    assert done.returncode == 0, done.stderr
+    words = (home / "arguments").read_text().splitlines()
+    assert words[-2:] == ["model=resnet50", "batch_size=2"]
+
+
 def test_a_refusal_has_no_verdict_and_its_code_is_kept(home: Path) -> None:
     done = run(0, home, **{**INPUTS, "FAIL_ON": ""}, VERDICT="", ENDS="2")
     assert done.returncode == 0, done.stderr

@@ -44,12 +44,6 @@ def impossible(record: Record) -> Iterator[str]:
             alone_s = statistics.median(mode.latencies_s)
             if alone_s * APART < call_s:
                 yield f"{label}: a call takes {alone_s:.3g} s alone and {call_s:.3g} s in rounds"
-    ended = 0
     for number, one in enumerate(record.rounds):
-        if (one.round, {block.mode for block in one.blocks}) != (number, {*one.order}):
-            yield f"round {number}: it is round {one.round}, or its blocks are not of its order"
-        if not ended <= one.started_ns <= one.finished_ns:
-            yield f"round {number}: it started before the one before it, or finished before that"
         if sum(block.elapsed_ns for block in one.blocks) > one.finished_ns - one.started_ns:
             yield f"round {number}: its blocks take longer than the round"
-        ended = one.finished_ns

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from xla_sweeps.schema.backend import default_backend
+from xla_sweeps.schema.backend import backends, default_backend
 from xla_sweeps.system import environment
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.environment import (
@@ -77,6 +77,28 @@ def test_a_flag_that_names_a_file_reaches_no_trial(
     assert dropped_flags(environ) == dropped
     alone(monkeypatch, XLA_FLAGS=given)
     assert environment.environment()["flags"] == ({"XLA_FLAGS": kept} if kept else {})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("JAX_DUMP_IR_TO", "here"), ("TORCH_TRACE", "here"), ("TORCH_LOGS_OUT", "log.txt")),
+        *(("TF_DUMP_GRAPH_PREFIX", "g"), ("TORCH_COMPILE_DEBUG", "1"), ("TRITON_DUMP_DIR", "d")),
+        ("NCCL_TOPO_FILE", "topology.xml"),
+        ("MALLOC_CONF", "prof:true,prof_prefix:/home/alice/heap"),
+    ],
+)
+def test_a_variable_that_names_files_reaches_no_trial_and_no_record(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone(monkeypatch, **{name: value})
+    for backend in backends():
+        assert name not in child_environment(os.environ, device=CPU, backend=backend)
+    assert dropped_flags(os.environ) == [name]
+    assert environment.environment()["flags"] == {}
+    kept = {"LD_PRELOAD": "/usr/lib/libtcmalloc.so", "TRITON_PTXAS_PATH": "/usr/local/bin/ptxas"}
+    kept["JAX_TRACEBACK_FILTERING"] = "off"
+    assert dropped_flags(kept) == []
 
 
 def test_the_environment_is_recorded_without_the_hosts_name() -> None:
@@ -148,12 +170,10 @@ def test_no_secret_is_recorded_whatever_its_name_begins_with(
     terraform |= {"TF_ENCRYPTION": 'passphrase = "secret"', "TF_HTTP_USERNAME": "me"}
     address = {"TF_DUMP_GRAPH_PREFIX": "http://me:password@host"}
     alone(monkeypatch, NVIDIA_API_KEY="k" * 20, **terraform, **address)
-    assert environment.environment()["flags"] == {"TF_DUMP_GRAPH_PREFIX": "http://***@host"}
+    assert environment.environment()["flags"] == {}
     child = child_environment(os.environ, device=CPU, backend=TENSORFLOW)
-    assert {name for name in child if name.startswith(("NVIDIA_", "TF_"))} == {
-        "TF_DUMP_GRAPH_PREFIX",
-        *TENSORFLOW.variables,
-    } - {"KERAS_BACKEND"}
+    named = {name for name in child if name.startswith(("NVIDIA_", "TF_"))}
+    assert named == {*TENSORFLOW.variables} - {"KERAS_BACKEND"}
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -104,12 +106,30 @@ def test_what_was_left_behind_is_killed_but_not_what_others_left_in_a_container(
         os.waitpid(foreign, 0)
 
 
-def test_a_command_learns_how_its_children_end_where_its_caller_ignores_that() -> None:
+def test_a_command_heeds_the_signals_that_its_caller_ignores_or_blocks() -> None:
     program = (
-        "import signal, sys\nfrom xla_sweeps.__main__ import main\n"
-        "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\nsys.argv[1:] = ['--version']\n"
+        "import signal, sys\nfrom xla_sweeps.__main__ import main\nfrom signal import *\n"
+        "for number in (SIGCHLD, SIGTERM, SIGINT, SIGHUP): signal(number, SIG_IGN)\n"
+        "pthread_sigmask(SIG_BLOCK, valid_signals())\nsys.argv[1:] = ['--version']\n"
         "try:\n    main()\nexcept SystemExit:\n"
-        "    print(signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL)"
+        "    print(*(getsignal(one).__name__ if one is SIGINT else getsignal(one).name\n"
+        "        for one in (SIGCHLD, SIGTERM, SIGINT, SIGHUP)), pthread_sigmask(SIG_BLOCK, ()))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout.splitlines()[1:] == ["True"], done.stderr
+    restored = "SIG_DFL SIG_DFL default_int_handler SIG_IGN set()"  # SIGHUP: of nohup
+    assert done.stdout.splitlines()[1:] == [restored], done.stderr
+
+
+def test_a_wait_takes_more_open_files_than_select_does() -> None:
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(2048, most[1]), most[1]))
+    ends = os.pipe()
+    high = fcntl.fcntl(ends[0], fcntl.F_DUPFD, 1500)
+    try:
+        assert not process.becomes_readable(high, 0)
+        os.close(ends[1])
+        assert process.becomes_readable(high, None)
+    finally:
+        os.close(high)
+        os.close(ends[0])
+        resource.setrlimit(resource.RLIMIT_NOFILE, most)

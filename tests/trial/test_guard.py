@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -22,12 +21,13 @@ from xla_sweeps.schema.measurement import Failure, ModeOutcome, Phase, Status
 from xla_sweeps.schema.modes import mode_of
 from xla_sweeps.schema.trial import ReplicateJob, TrackerSettings
 from xla_sweeps.system.devices import Device
+from xla_sweeps.system.process import becomes_readable
 from xla_sweeps.trial import guard
 from xla_sweeps.trial.guard import GuardResult, Plan, judged_modes, run_guard
 from xla_sweeps.trial.replicate import ReplicateResult
 from xla_sweeps.trial.sides import Side, differences
 
-FACTS = {"python": "3.11", "packages": {"tensorflow": "2.21.0"}, "git": ""}
+FACTS = {"search": [], "python": "3.11", "packages": {"tensorflow": "2.21.0"}, "git": ""}
 
 
 def side(name: str, **changes: Any) -> Side:
@@ -84,8 +84,30 @@ class Machine:
         return next(labels for labels in job.trial.workers if label in labels)
 
 
+@dataclass
+class Timed(Machine):
+    """A machine on which a pair takes 10 s by its own clock, and later `slower` times that."""
+
+    slower: int = 1
+    seconds: float = 0.0
+
+    def conduct(self, *asked: Any, **more: Any) -> Any:
+        self.seconds += 10.0 * (self.slower if self.sides else 1)
+        return super().conduct(*asked, **more)
+
+
+class Restless(Timed):
+    """Sides that differ by another factor in each pair."""
+
+    def conduct(self, *asked: Any, **more: Any) -> Any:
+        self.factors["after"] = math.exp(0.3 * math.sin(2.4 * len(self.sides or [])))
+        return super().conduct(*asked, **more)
+
+
 def guarded(machine: Machine, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> GuardResult:
     monkeypatch.setattr(guard, "conduct", machine.conduct)
+    if isinstance(machine, Timed):
+        monkeypatch.setattr(guard, "time", SimpleNamespace(monotonic=lambda: machine.seconds))
     fields = {
         "before": side("before"),
         "after": side("after"),
@@ -246,23 +268,42 @@ def test_nothing_is_judged_after_a_signal(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_budget_fixes_the_looks_before_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    times = itertools.cycle([0.0, 10.0])
-    monkeypatch.setattr(guard, "time", SimpleNamespace(monotonic=lambda: next(times)))
-    result = guarded(Machine({"before": 1.0, "after": 1.2}), monkeypatch, budget_s=95.0)
+    result = guarded(Timed({"before": 1.0, "after": 1.2}), monkeypatch, budget_s=95.0)
     assert (result.pair_s, result.looks) == (10.0, 2)
     with pytest.raises(ConfigError, match="at least 50 s; 45 s were given"):
-        guarded(Machine({"before": 1.0, "after": 1.2}), monkeypatch, budget_s=45.0)
+        guarded(Timed({"before": 1.0, "after": 1.2}), monkeypatch, budget_s=45.0)
+
+
+def test_the_budget_ends_a_guard_whose_pairs_become_slower(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = guarded(Restless({"before": 1.0, "after": 1.0}, slower=2), monkeypatch, budget_s=95.0)
+    assert (result.looks, len(result.pairs), result.out_of_time) == (2, LOOK, True)
+    assert {str(change.verdict) for change in result.changes} == {"ambiguous"}
+    text = text_of(document_of(result, "again"))
+    assert f"--budget ended it after {LOOK} of {2 * LOOK} pairs" in text
+
+
+def test_the_budget_ends_a_guard_in_a_pair_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hang(*asked: Any, **more: Any) -> ReplicateResult:
+        assert becomes_readable(more["stop"], 60)
+        return ReplicateResult(status=Status.INTERRUPTED)
+
+    machine = Machine({})
+    machine.conduct = hang  # type: ignore[method-assign]
+    with pytest.raises(ConfigError, match=r"a pair takes more than the 0.1 s that were given"):
+        guarded(machine, monkeypatch, budget_s=0.1)
+    machine = Machine({"before": 1.0, "after": 1.0})
+    measure = machine.conduct
+    machine.conduct = lambda *asked, **more: (hang if machine.sides else measure)(*asked, **more)  # type: ignore[method-assign]
+    result = guarded(machine, monkeypatch, budget_s=1.0)
+    assert (result.stopped, result.out_of_time) == (0, True)
+    assert {*verdicts_of(result).values()} == {"unjudged"}
 
 
 def test_pairs_that_never_agree_end_at_the_last_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Restless(Machine):
-        def conduct(self, *asked: Any, **more: Any) -> Any:
-            self.factors["after"] = math.exp(0.3 * math.sin(2.4 * len(self.sides or [])))
-            return super().conduct(*asked, **more)
-
     result = guarded(Restless({"before": 1.0, "after": 1.0}), monkeypatch)
     assert len(result.pairs) == MAX_PAIRS
     assert {str(change.verdict) for change in result.changes} == {"ambiguous"}
+    assert not result.out_of_time
 
 
 def test_what_differs_between_the_sides_is_named() -> None:

@@ -22,9 +22,11 @@ from xla_sweeps.report.terminal.trial_progress import TrialProgress
 from xla_sweeps.schema.measurement import Flagged, Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.trial import Runtime
-from xla_sweeps.store.store import Store
+from xla_sweeps.store.store import Loaded, Store
+from xla_sweeps.system.environment import environment
 from xla_sweeps.system.process import Assignment
 from xla_sweeps.trial import monitor, neighbours, recording, workers
+from xla_sweeps.trial.replicate import ReplicateResult
 from xla_sweeps.trial.runner import TrialResult, run_trial
 from xla_sweeps.trial.workers import worker_environment
 
@@ -103,6 +105,17 @@ def test_one_modes_death_does_not_lose_the_others(
     assert result.exit_code == 1
     assert notes.of("finish") == [(1, 1)]
     assert "warning: xla: " in capsys.readouterr().err
+
+
+def test_what_no_reader_would_take_is_a_failure_with_the_reason(tmp_path: Path) -> None:
+    asked = settings(tmp_path)
+    measured = ReplicateResult(seconds={"build": -5195.0}, finished=True)
+    record = recording.make_record(asked, "a" * 16, 0, measured, environment())
+    assert record.status is Status.RUN_ERROR
+    assert record.failure is not None
+    assert "$.seconds" in record.failure.message
+    stored, _ = Store(tmp_path).save(replace(record, started_at=recording.now()))
+    assert Store(tmp_path).load() == Loaded(records={"a" * 16: [stored]})
 
 
 def test_rounds_received_before_a_death_are_kept_and_flagged(

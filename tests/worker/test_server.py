@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +13,10 @@ from conducting import conduct_trial
 from factories import TRIAL
 from scripted import started_by
 
+from xla_sweeps.schema.measurement import Phase
+from xla_sweeps.trial import protocol
+from xla_sweeps.worker import server
+
 STUB = """
 import os, sys
 from xla_sweeps.worker import server
@@ -18,6 +24,18 @@ def answer(request):
     {code}
 server.main(lambda channel: answer)
 """
+
+
+def test_a_clock_that_a_model_replaces_is_restored_with_the_next_message() -> None:
+    before, descriptor = time.perf_counter, os.open(os.devnull, os.O_WRONLY)
+    channel = server.Channel(descriptor)
+    try:
+        time.perf_counter = lambda: -1.0
+        channel.send(protocol.Stage(phase=Phase.BUILD))
+        assert time.perf_counter is before
+    finally:
+        time.perf_counter = before
+        channel._out.close()
 
 
 @pytest.mark.parametrize(

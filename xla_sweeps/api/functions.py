@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -207,20 +206,21 @@ def sweep(
     from xla_sweeps.store.derive import only
     from xla_sweeps.store.filter import results_alone
     from xla_sweeps.store.rows import load
+    from xla_sweeps.system.scratch import scratch_folder
 
     show = follower(progress)
     own = folder_given("results_dir", results_dir)
     given = _options_of(options, results_dir=str(own))
     given.setdefault("tracker", "none")
     require_free_gpus(given.get("device"))
-    with tempfile.TemporaryDirectory(prefix="xla-sweeps-") as folder:
+    with scratch_folder() as folder:
         if isinstance(definition, Mapping):
             with refusing("definition: cannot be written as JSON"):
                 text = json.dumps(_grid(definition))
-            definition = Path(folder, "sweep.yaml")
+            definition = folder / "sweep.yaml"
             definition.write_text(text, encoding="utf-8")
         words = ["sweep", file_word("definition", definition), *_words(given), "ui=json"]
-        ours = re.compile(rf"{re.escape(folder)}/sweep\.yaml(:1)?")
+        ours = re.compile(rf"{re.escape(str(folder))}/sweep\.yaml(:1)?")
         try:
             end, warnings = _follow_command(words, show)
         except XlaSweepsError as error:

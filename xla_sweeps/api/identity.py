@@ -68,17 +68,21 @@ class _Walk:
 
     def __init__(self, known: Callable[[Any], Iterable[Any] | None]) -> None:
         self._known = known
-        self._done: dict[int, tuple[Any, bytes]] = {}
+        self._done: dict[int, tuple[Any, bytes, int]] = {}
         self._open: dict[int, int] = {}
         self._contents: dict[str, bytes] = {}
 
     def digest(self, value: Any) -> bytes:
-        """The digest of a value; inside itself, its place on the way there."""
+        """The digest of a value; inside itself, its place on the way there.
+
+        One that was met before counts by its number too: a layer used twice is not two alike.
+        """
         kind, key = type(value), id(value)
         if kind in _ATOMS:
             return _hash([kind.__name__.encode(), _ATOMS[kind](value)])
         if key in self._done:
-            return self._done[key][1]
+            _, digest, number = self._done[key]
+            return _hash([b"again %d" % number, digest])
         if key in self._open:
             return b"open %d" % self._open[key]
         self._open[key] = len(self._open)
@@ -86,8 +90,15 @@ class _Walk:
             digest = _hash([kind.__qualname__.encode(), *self._parts(value)])
         finally:
             del self._open[key]
-        self._done[key] = value, digest  # the value is kept, so that no other gets its id
+        # The value is kept, so that no other gets its id.
+        self._done[key] = value, digest, len(self._done)
         return digest
+
+    def _apart(self, value: Any) -> bytes:
+        """The digest of a member of a set, whose order is no part of it."""
+        walk = _Walk(self._known)
+        walk._open = dict(self._open)
+        return walk.digest(value)
 
     def _parts(self, value: Any) -> Iterable[bytes]:
         kind = type(value)
@@ -97,7 +108,7 @@ class _Walk:
             return [self.digest(each) for pair in value.items() for each in pair]
         if isinstance(value, (set, frozenset)):
             own = [] if kind in (set, frozenset) else [self.digest(kind)]
-            return [*own, *sorted(map(self.digest, value))]
+            return [*own, *sorted(map(self._apart, value))]
         try:
             return [self.digest(each) for each in self._content(value)]
         except RecursionError:

@@ -8,17 +8,24 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import signal
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from xla_sweeps.api.border import refusing
 from xla_sweeps.errors import BUG_CODE, LOCKED_CODE, ConfigError, LockedError, XlaSweepsError
-from xla_sweeps.system.process import Assignment, kill_tree, python_command, signal_group
+from xla_sweeps.system.process import (
+    EXIT_CODE,
+    Assignment,
+    becomes_readable,
+    kill_tree,
+    python_command,
+    signal_group,
+)
 
 SAVING_S = 120.0
 """Longest wait for what was measured to be saved after an interrupt."""
@@ -30,6 +37,9 @@ _COLOURS = ("FORCE_COLOR", "CLICOLOR_FORCE")
 """Variables that a notebook sets, and that put codes of colours into captured text."""
 
 _COLUMNS = "120"
+
+_KILLED = -signal.SIGKILL
+"""Code of a command that ended without saying its own, where this process ignores SIGCHLD."""
 
 
 def run(
@@ -46,7 +56,8 @@ def run(
         KeyboardInterrupt: after what was measured is saved; a second one waits less long for it.
     """
     environment = {name: value for name, value in os.environ.items() if name not in _COLOURS}
-    environment |= {"COLUMNS": _COLUMNS, **Assignment(parent=os.getpid()).environment()}
+    assignment = Assignment(parent=os.getpid(), says_code=True)
+    environment |= {"COLUMNS": _COLUMNS, **assignment.environment()}
     output: list[str] = []
     with tempfile.TemporaryFile() as errors:
         with refusing("the command cannot be started"):
@@ -66,17 +77,20 @@ def run(
                 follow(json.loads(line))
 
         try:
-            _read(process, take)
+            with _interruptible():
+                _read(process, take)
         finally:
             _end(process)
-        code = process.wait()
         errors.seek(0)
-        complaint = errors.read().decode(errors="replace").strip().rpartition("\n")[2]
+        *lines, last = ["", *errors.read().decode(errors="replace").strip().splitlines()]
+    code = process.wait() or _KILLED
+    if last.startswith(EXIT_CODE):
+        code, last = int(last.removeprefix(EXIT_CODE)), lines[-1]
     if code == LOCKED_CODE:
-        raise LockedError(_message(complaint))
+        raise LockedError(_message(last))
     if code < 0 or code in (ConfigError.exit_code, BUG_CODE):
         kind = ConfigError if code == ConfigError.exit_code else XlaSweepsError
-        raise kind(_message(complaint) or f"the command ended with code {code}")
+        raise kind(_message(last) or f"the command ended with code {code}")
     return code, "".join(output)
 
 
@@ -89,6 +103,20 @@ def document(words: Sequence[str]) -> Any:
         raise XlaSweepsError(f"no answer; the command ended with code {code}") from error
 
 
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Take SIGINT during a `with` block, also where a shell or a service had it ignored."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def _read(process: subprocess.Popen[bytes], take: Callable[[str], None]) -> None:
     """Take lines of standard output until its end; a Ctrl-C is passed on, and raised at the end."""
     assert process.stdout is not None
@@ -97,7 +125,7 @@ def _read(process: subprocess.Popen[bytes], take: Callable[[str], None]) -> None
     while True:
         try:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if not select.select([descriptor], [], [], left)[0]:
+            if not becomes_readable(descriptor, left):
                 break
             chunk = os.read(descriptor, 1 << 16)
             if not chunk:

@@ -128,6 +128,19 @@ def _trials(
             yield path.name, records
 
 
+def _disorder(record: Record) -> Iterator[str]:
+    """The first round that cannot follow the one before it, such as a second copy of it."""
+    ended = 0
+    for number, one in enumerate(record.rounds):
+        if (one.round, {block.mode for block in one.blocks}) != (number, {*one.order}):
+            yield f"round {number}: it is round {one.round}, or its blocks are not of its order"
+            return
+        if not ended <= one.started_ns <= one.finished_ns:
+            yield f"round {number}: it started before the one before it, or finished before that"
+            return
+        ended = one.finished_ns
+
+
 def _records(folder: Path, findings: Findings, seen: dict[str, Path]) -> Iterator[Record]:
     """The records of a trial that are its own; `seen` holds what was measured, by its digest."""
     try:
@@ -149,6 +162,7 @@ def _records(folder: Path, findings: Findings, seen: dict[str, Path]) -> Iterato
             findings.problems.append(f"{path}: cannot be read: {reason or error}")
             continue
         findings.counts[str(record.status)] += 1
+        findings.problems.extend(f"{path}: {line}" for line in _disorder(record))
         if str(record.replicate) != path.stem:
             findings.problems.append(f"{path}: replicate {record.replicate} differs from its name")
         if record.rounds:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -31,6 +30,7 @@ from xla_sweeps.schema.row import Figure
 from xla_sweeps.system import nvml, programs
 from xla_sweeps.system.devices import Device, usable_cores
 from xla_sweeps.system.environment import child_environment
+from xla_sweeps.system.scratch import scratch_folder
 from xla_sweeps.trial import runner
 from xla_sweeps.trial.monitor import Sampler
 from xla_sweeps.trial.rounds import Progress
@@ -94,7 +94,7 @@ def check(device: Device, backend: Backend, say: Say) -> Iterator[Checked]:
     """Check a device, in some minutes; each check when it is done."""
     say("speed, memory, outputs")
     yield from check_process(device, backend)
-    with tempfile.TemporaryDirectory(prefix="xla-sweeps-doctor-") as folder:
+    with scratch_folder() as folder:
         processes = 0
 
         def measure(words: Sequence[str], replicates: int) -> Sequence[Record]:

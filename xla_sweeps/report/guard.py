@@ -71,6 +71,7 @@ def document_of(result: GuardResult, command: str) -> dict[str, Any]:
         "pair_s": round(result.pair_s, 1),
         "took_turns": result.together,
         "contaminated_pairs": result.contaminated,
+        "out_of_time": result.out_of_time,
         "command": command,
     }
 
@@ -175,6 +176,8 @@ def _notes(document: dict[str, Any]) -> list[str]:
     count, dirty = len(document["pairs"]), document["contaminated_pairs"]
     if dirty:
         notes.append(f"other programs used the machine in {dirty} of {count_noun(count, 'pair')}")
+    if document["out_of_time"]:
+        notes.append(f"--budget ended it after {count} of {document['planned_pairs']} pairs")
     if not document["took_turns"]:
         notes.append(NO_TURNS)
     return notes

@@ -10,19 +10,19 @@ import os
 import platform
 import re
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from xla_sweeps.errors import ConfigError
+from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.schema.backend import Backend, backends
 from xla_sweeps.system import devices as machine
 from xla_sweeps.system import nvml
 from xla_sweeps.system.devices import Device, read_or_empty
 from xla_sweeps.system.installation import install, version_of
+from xla_sweeps.system.scratch import scratch_folder
 from xla_sweeps.system.text import SECRET_NAME, SECRET_VALUE, redact
 from xla_sweeps.version import __version__
 
@@ -64,6 +64,15 @@ _NAMES_FILES = re.compile(
     r"|--(?!xla_gpu_cuda_data_dir\b)\w+=.*/"
 )
 """Flags of XLA that name files."""
+
+
+_FOR_FILES = re.compile(
+    r".*(?:DUMP|TRACE(?![A-Z])|LOGS_OUT|COMPILE_DEBUG|_(?:DIR|FILE|PREFIX|TO)$).*", re.I
+)
+"""Variables of libraries that write files, or name them."""
+
+_READS_FILES = re.compile(r"LD_PRELOAD|\w+_PTXAS(?:_\w+)?_PATH")
+"""Exceptions to the rule that a value is no path."""
 
 
 @cache
@@ -185,7 +194,7 @@ def uses_wandb(environ: Mapping[str, str]) -> bool:
 
 
 def dropped_flags(environ: Mapping[str, str]) -> list[str]:
-    """Flags that name files and variables that seem to hold a secret, which a trial ignores."""
+    """Flags and variables that name files or seem to hold a secret, which a trial ignores."""
     return _flags(environ)[1]
 
 
@@ -200,7 +209,9 @@ def _flags(environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
             continue
         if harmless.fullmatch(name) or foreign.fullmatch(name):
             continue
-        if SECRET_VALUE.search(value):
+        names_files = _FOR_FILES.fullmatch(name) or "/" in value
+        is_exempt = name in holding_flags or _READS_FILES.fullmatch(name)
+        if SECRET_VALUE.search(value) or (names_files and not is_exempt):
             dropped.append(name)
             continue
         if name in holding_flags:
@@ -336,7 +347,7 @@ def commit_of(folder: Path) -> str:
     }
     asked = ("--show-toplevel", "--git-path", "objects", "--git-path", "index", "HEAD")
     words = ["-C", str(folder), "rev-parse", "--path-format=absolute", *asked]
-    with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError):
+    with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError, StoreError):
         top, objects, index, commit = _git_says(words, kept).splitlines()
         return f"{commit[:12]}{'+dirty' if _has_changes(top, objects, index, commit) else ''}"
     return ""
@@ -345,12 +356,12 @@ def commit_of(folder: Path) -> str:
 def _has_changes(top: str, objects: str, index: str, commit: str) -> bool:
     """True if files of a checkout differ from its commit, to a Git that reads no more of it."""
     words = ["-C", top, "status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all"]
-    with tempfile.TemporaryDirectory(prefix="xla-sweeps-git-") as scratch:
+    with scratch_folder() as scratch:
         for name in ("objects", "refs"):
-            Path(scratch, name).mkdir()
-        Path(scratch, "HEAD").write_text(f"{commit}\n")
+            (scratch / name).mkdir()
+        (scratch / "HEAD").write_text(f"{commit}\n")
         places = {
-            **{"GIT_DIR": scratch, "GIT_WORK_TREE": top, "GIT_INDEX_FILE": index},
+            **{"GIT_DIR": str(scratch), "GIT_WORK_TREE": top, "GIT_INDEX_FILE": index},
             **{"GIT_OBJECT_DIRECTORY": objects, "GIT_OPTIONAL_LOCKS": "0"},
             **{"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"},
         }

@@ -11,15 +11,14 @@ import contextlib
 import fcntl
 import math
 import os
-import select
 import time
 from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
 
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.files import private_folder, tail
+from xla_sweeps.system.process import Readable, becomes_readable
 
 LEASES = "XLA_SWEEPS_LEASES"
 """Environment variable that names another folder for the leases."""
@@ -31,13 +30,6 @@ STILL_WAITING_S = 60.0
 """Seconds between two messages that name the holder."""
 
 _TEXT_LIMIT = 200
-
-
-class Readable(Protocol):
-    """File or socket that ends a wait."""
-
-    def fileno(self) -> int:
-        """The descriptor that becomes readable."""
 
 
 def lease_names(device: Device, cores: Collection[int] = ()) -> tuple[str, ...]:
@@ -126,7 +118,7 @@ class Leases(AbstractContextManager["Leases"]):
             if holder and time.monotonic() >= said + STILL_WAITING_S:
                 said = time.monotonic()
                 say(holder)
-            if select.select([stop], [], [], LOOK_S)[0]:
+            if becomes_readable(stop, LOOK_S):
                 return False
         return True
 

@@ -14,7 +14,7 @@ import time
 import types
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import msgspec
 
@@ -38,6 +38,9 @@ _PR_SET_PDEATHSIG = 1
 
 _PR_SET_CHILD_SUBREAPER = 36
 
+EXIT_CODE = "exit code: "
+"""Beginning of the line of standard error that `Assignment.says_code` asks for."""
+
 ORPHAN_MARK = "XLA_SWEEPS_ORPHAN_OF"
 """Environment variable by which `adopting_orphans` knows what it started."""
 
@@ -46,7 +49,7 @@ ORPHANS_S = 5.0
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Instructions of a launcher for the trial that it starts, beyond what a person would type.
+    """Instructions of a launcher for what it starts, beyond what a person would type.
 
     It travels as JSON in one environment variable, `XLA_SWEEPS_JOB`.
 
@@ -59,6 +62,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             devices that would slow each other down.
         words: options that a person typed for every trial, in place of the command's.
         counted: the file in which an agent counts its trials, for the checks of its machine; or "".
+        says_code: whether it writes its exit code too: a parent that ignores SIGCHLD gets none.
     """
 
     parent: int = 0
@@ -67,6 +71,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     together: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     counted: str = ""
+    says_code: bool = False
 
     def environment(self) -> dict[str, str]:
         """The variable that carries it."""
@@ -146,6 +151,18 @@ def children(pid: int, *, root: Path = Path("/")) -> list[int]:
     return pids
 
 
+def heed_signals() -> None:
+    """Let this process be ended, and hear of its children, whatever was ignored or blocked before.
+
+    A shell's background jobs ignore SIGINT, and daemons SIGCHLD, which hides how a child has ended.
+    """
+    for number in (*_ALWAYS, signal.SIGCHLD):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            is_interrupt = number is signal.SIGINT
+            signal.signal(number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
 class StopSignals:
     """Turn signals into a request to stop, for the length of a `with` block.
 
@@ -223,6 +240,23 @@ def start_process(
     return process
 
 
+class Readable(Protocol):
+    """File or socket that ends a wait."""
+
+    def fileno(self) -> int:
+        """The descriptor that becomes readable."""
+
+
+def becomes_readable(source: Readable | int, seconds: float | None) -> bool:
+    """True if something can be read within that time, or a pipe ends; None waits for ever.
+
+    A process may have more open files than `select` takes.
+    """
+    poll = select.poll()
+    poll.register(source, select.POLLIN)
+    return bool(poll.poll(None if seconds is None else seconds * 1000))
+
+
 @contextlib.contextmanager
 def end_of(process: subprocess.Popen[bytes]) -> Iterator[int | None]:
     """A descriptor that is readable once a child has ended; None where there is none to be had."""
@@ -241,9 +275,7 @@ def ends_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
     """True if a child ends within that time; sleeps meanwhile."""
     with end_of(process) as end:
         if end is not None:
-            poll = select.poll()
-            poll.register(end, select.POLLIN)
-            return bool(poll.poll(seconds * 1000))
+            return becomes_readable(end, seconds)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
     return process.returncode is not None

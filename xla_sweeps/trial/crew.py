@@ -10,12 +10,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from xla_sweeps.schema.measurement import Failure, ModeOutcome, Phase, Status
 from xla_sweeps.schema.modes import SCENARIOS, by_backend, mode_of
 from xla_sweeps.schema.trial import ReplicateJob
+from xla_sweeps.system.scratch import scratch_folder
 from xla_sweeps.trial import protocol, workers
 from xla_sweeps.trial.contender import Contender, PreparedMode
 from xla_sweeps.trial.failures import WorkerLost
@@ -60,7 +60,7 @@ class Crew:
         self._kind = pkgutil.resolve_name(SCENARIOS[trial.scenario].contender)
         several = trial.copies == "together" and len(by_backend(trial.modes)) > 1
         if self._kind.shares or several:
-            self.shared = self.started.enter_context(TemporaryDirectory(prefix="xla-sweeps-"))
+            self.shared = str(self.started.enter_context(scratch_folder()))
 
     def make_ready(self, wait: Callable[[], bool]) -> None:
         """Start the workers, prepare and warm up their modes.

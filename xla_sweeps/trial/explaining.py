@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from xla_sweeps.system import environment, programs
 from xla_sweeps.system.installation import install
 from xla_sweeps.system.leases import Leases, whole_replicate
 from xla_sweeps.system.process import StopSignals, adopting_orphans
+from xla_sweeps.system.scratch import scratch_folder
 from xla_sweeps.trial import protocol, workers
 from xla_sweeps.trial.failures import WorkerLost
 from xla_sweeps.trial.monitor import Sampler
@@ -61,7 +61,7 @@ def explain(
             explained = event.explanation
 
     with (
-        tempfile.TemporaryDirectory(prefix="xla-sweeps-") as folder,
+        scratch_folder() as folder,
         workers.Stop() as stop,
         StopSignals(on_stop=lambda number: stop.request()) as signals,
         Leases(whole_replicate(settings.device), holder=f"explain {trial.model.name}") as whole,

@@ -99,6 +99,8 @@ _OOM_HINT = {
 
 _SHARED_HINT = "; {workers} processes share this GPU: a trial of fewer backends needs less memory"
 
+_FULL_HINT = "the temporary folder may be full: free some space, or name another in TMPDIR"
+
 _LOST_HINT = (
     "the device or its driver failed: check nvidia-smi, and `dmesg | grep Xid`; "
     "after a reset of the GPU, rerun to resume"
@@ -125,6 +127,8 @@ def diagnose_exception(
     if kind == "MemoryError" or _MEMORY.search(text):
         status = Status.OOM_HOST if kind == "MemoryError" else _status_of_memory(text, device)
         return status, failure(message=told, hint=_oom_hint(status, workers))
+    if "No space left on device" in text:
+        return usual, failure(message=told, hint=_FULL_HINT)
     if _LOST.search(text):
         return Status.INFRA, failure(message=f"{kind}: {_line(_LOST, text)}", hint=_LOST_HINT)
     if phase is Phase.IMPORT and (missing := _LIBRARY.search(text)):

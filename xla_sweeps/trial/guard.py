@@ -8,6 +8,7 @@ how long a pair takes.
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -61,6 +62,7 @@ class GuardResult:
             message of each side that failed, by its name.
         together: whether the sides took turns block by block.
         pair_s: seconds of the first pair.
+        out_of_time: whether the budget ended it before its planned end.
     """
 
     plan: Plan
@@ -72,6 +74,7 @@ class GuardResult:
     together: bool = True
     contaminated: int = 0
     pair_s: float = 0.0
+    out_of_time: bool = False
     stopped: int = 0
 
     @property
@@ -115,7 +118,7 @@ def judged_modes(before: Trial, after: Trial, *, chosen: bool) -> dict[str, tupl
 
 
 def run_guard(plan: Plan, *, screen: Screen) -> GuardResult:
-    """Measure pairs until every mode has a verdict, or all looks are done.
+    """Measure pairs until every mode has a verdict, all looks are done, or the budget is spent.
 
     Raises:
         ConfigError: the budget is too small for one look.
@@ -130,8 +133,20 @@ def run_guard(plan: Plan, *, screen: Screen) -> GuardResult:
         text = WAITING.format(device=device.label, holder="{}")
         whole.wait(stop, lambda holder: screen.warn(text.format(holder)))
         session = Pairs(plan, screen, stop)
-        session.run()
+        timer = threading.Timer(plan.budget_s, stop.request)
+        timer.daemon = True
+        timer.start()
+        try:
+            session.run()
+        finally:
+            timer.cancel()
         session.result.stopped = signals.number
+        session.result.out_of_time |= stop.requested and not signals.number
+        if session.result.out_of_time and not session.result.looks:
+            raise ConfigError(
+                f"--budget: a pair takes more than the {plan.budget_s:g} s that were given, and a "
+                f"verdict needs {LOOK} after one that does not count"
+            )
         return session.result
 
 
@@ -216,12 +231,13 @@ class Pairs:
     def run(self) -> None:
         """Measure a pair that does not count, then those that do."""
         result, device = self.result, self.plan.before.settings.device
-        began = time.monotonic()
+        self.end = time.monotonic() + self.plan.budget_s
         title = f"guard {self.plan.before.settings.trial.model.variant}"
         self.screen.trial_started(title, replicates=1 + guard.MAX_PAIRS, log=self.plan.logs)
         pair = self._trial(self.plan.before, self.plan.after)
         if 0 < device.memory_bytes < least_memory_bytes(pair):
             self._take_no_turns()
+        began = time.monotonic()
         first = self.measure(before_first=True)
         if result.together and first.out_of_memory():
             self._take_no_turns()
@@ -256,7 +272,7 @@ class Pairs:
     def _looks(self) -> int:
         """The looks that the rest of the budget allows; they are fixed before the first."""
         pair_s, budget_s = self.result.pair_s, self.plan.budget_s
-        looks = guard.looks_within((budget_s - pair_s) / pair_s)
+        looks = guard.looks_within((self.end - time.monotonic()) / pair_s)
         if not looks:
             raise ConfigError(
                 f"--budget: a pair takes {pair_s:.0f} s, and a verdict needs {LOOK} after one that "
@@ -276,6 +292,7 @@ class Pairs:
         seed = plan.before.settings.trial.seed
         sizes = (side.settings.trial.batch_size for side in (plan.after, plan.before))
         samples = math.log(next(sizes) / next(sizes))
+        began = time.monotonic()
         while len(result.pairs) < result.looks * LOOK:
             before_first = (len(result.pairs) + seed) % 2 == 0
             measured = self.measure(before_first=before_first)
@@ -288,7 +305,8 @@ class Pairs:
             for mode in modes:
                 result.failures[mode].append(measured.failures(mode))
             self._say(measured, kept)
-            if len(result.pairs) % LOOK == 0:
+            done = len(result.pairs)
+            if done % LOOK == 0:
                 result.changes = [
                     guard.judge(
                         result.pairs, mode, looks=result.looks, modes=len(modes), detect=plan.detect
@@ -298,6 +316,10 @@ class Pairs:
                 ]
                 open_ = [one for one in result.changes if one.mode not in result.broken]
                 if {*modes} <= {*result.judgeable} and guard.is_settled(open_):
+                    return
+                left_s, pair_s = self.end - time.monotonic(), (time.monotonic() - began) / done
+                if left_s < LOOK * pair_s and done < result.looks * LOOK:
+                    result.out_of_time = True
                     return
 
     def _say(self, measured: MeasuredPair, ratios: Mapping[str, float]) -> None:

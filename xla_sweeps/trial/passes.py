@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import select
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from xla_sweeps.schema.measurement import INPUTS, Block, Flag, Flagged, Phase, R
 from xla_sweeps.schema.modes import headline_pairs
 from xla_sweeps.schema.trial import ENERGY_PASSES
 from xla_sweeps.system.energy import Meter
+from xla_sweeps.system.process import becomes_readable
 from xla_sweeps.trial import idle, pacing, protocol, rounds, stopping
 from xla_sweeps.trial.crew import Crew
 from xla_sweeps.trial.failures import WorkerLost
@@ -294,10 +294,8 @@ class Passes:
         """Run a mode for so long; the calls that it made. Wait for no mode."""
         calls = blocks = 0
         until = time.monotonic() + seconds
-        if not label:
-            select.select([self.crew.setting.stop], [], [], seconds)
-            if self.crew.setting.stop.requested:
-                raise self.crew.interruption()
+        if not label and becomes_readable(self.crew.setting.stop, seconds):
+            raise self.crew.interruption()
         while label and time.monotonic() < until:
             request = protocol.TimeBlock(
                 mode=label,

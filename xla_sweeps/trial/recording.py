@@ -7,7 +7,6 @@ import datetime
 import fcntl
 import hashlib
 import os
-import select
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
@@ -32,6 +31,7 @@ from xla_sweeps.store.store import Store
 from xla_sweeps.system import environment
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.files import own_file, private_folder, read_regular, replace_whole
+from xla_sweeps.system.process import becomes_readable
 from xla_sweeps.trial.replicate import ReplicateResult
 from xla_sweeps.trial.workers import Stop
 
@@ -45,7 +45,10 @@ def make_record(
     result: ReplicateResult,
     facts: Mapping[str, Any],
 ) -> Record:
-    """The record of a replicate; modes that were not reached are `skipped`."""
+    """The record of a replicate; modes that were not reached are `skipped`.
+
+    Where no reader would take it, it is that of a failure which says why.
+    """
     trial = settings.trial
     modes = {label: result.modes.get(label) or _skip_mode(result) for label in trial.modes}
     status, failure = _overall(result, modes)
@@ -53,7 +56,7 @@ def make_record(
     if result.rounds and not result.finished:
         flags.append(Flagged(Flag.CUT_SHORT))
     device = settings.device
-    return Record(
+    record = Record(
         trial_id=identifier,
         replicate=number,
         status=status,
@@ -78,6 +81,15 @@ def make_record(
         words=settings.words or (),
         tracker=settings.tracker,
     )
+    try:
+        Record.from_json(record.to_json())
+    except ValueError as error:
+        message = f"what was measured cannot be kept: {error}"
+        hint = "does the model's code change clocks, or what it is called with?"
+        failure = Failure(phase=Phase.RECORD, kind="unreadable", message=message, hint=hint)
+        lost = ReplicateResult(status=Status.RUN_ERROR, failure=failure)
+        return make_record(settings, identifier, number, lost, facts)
+    return record
 
 
 def record_death(settings: Settings, identifier: str, store: Store, detail: str) -> Record:
@@ -119,7 +131,7 @@ def save(
             if not warned:
                 warned = True
                 warn(f"{error}; free some space: trying for {TRY_S:.0f} s")
-            select.select([stop], [], [], PAUSE_S)
+            becomes_readable(stop, PAUSE_S)
 
 
 def take_in(store: Store, *, warn: Callable[[str], None]) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
+
+import msgspec
 
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.own_folder import OwnFolder
@@ -22,6 +23,7 @@ from xla_sweeps.schema.overrides import keys_of
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import Trial
 from xla_sweeps.system.environment import commit_of, cpu_environment
+from xla_sweeps.system.scratch import scratch_folder
 from xla_sweeps.system.text import last_line_of
 from xla_sweeps.trial.workers import WorkerCommand, commands_of
 from xla_sweeps.version import __version__
@@ -37,6 +39,19 @@ print(json.dumps({"search": sys.path, **environment()}))
 """
 
 
+_RUN = ("sh", "-c", 'ulimit -f 8192; exec "$@"', "sh")
+"""Runs a program whose files, its output too, end at 4 MiB."""
+
+
+class Facts(TypedDict):
+    """Facts of an interpreter: where it looks for modules, and what it has."""
+
+    search: list[str]
+    python: str
+    packages: dict[str, str]
+    git: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
     """One side of a guard: `own` overrides, and the `environment()` of its interpreter."""
@@ -46,7 +61,7 @@ class Side:
     folder: Path
     own: tuple[str, ...]
     settings: Settings
-    facts: Mapping[str, Any]
+    facts: Facts
     commit: str
 
     def command(self, asked: Trial, log: Path, place: int = 0) -> WorkerCommand:
@@ -116,36 +131,38 @@ def _python_of(environment: str, where: str) -> str:
     return str(python)
 
 
-def _probe(python: str, folder: Path, where: str) -> dict[str, Any]:
+def _probe(python: str, folder: Path, where: str) -> Facts:
     """The facts of an interpreter's packages, and where it looks for modules."""
-    try:
-        done = subprocess.run(
-            [python, "-P", "-c", _PROBE],
-            cwd=folder,
-            env=cpu_environment(default_backend()),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=PROBE_S,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ConfigError(f"{where}: {python} cannot be run: {error}") from error
-    if "No module named 'xla_sweeps'" in done.stderr:
+    with scratch_folder() as scratch:
+        names = (scratch / "output", scratch / "errors")
+        try:
+            with names[0].open("wb") as output, names[1].open("wb") as errors:
+                code = subprocess.run(
+                    [*_RUN, python, "-P", "-c", _PROBE],
+                    cwd=folder,
+                    env=cpu_environment(default_backend()),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=errors,
+                    check=False,
+                    timeout=PROBE_S,
+                ).returncode
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise ConfigError(f"{where}: {python} cannot be run: {error}") from error
+        said, complaint = (path.read_text(errors="replace") for path in names)
+    if "No module named 'xla_sweeps'" in complaint:
         raise ConfigError(f"{where}: xla_sweeps is not installed there ({python})")
-    lines = done.stdout.splitlines()
+    lines = said.splitlines()
     if lines and lines[0] != __version__:
         raise ConfigError(
             f"{where}: it has xla_sweeps {lines[0]}, this is {__version__}; both sides need the "
             "same version as the command"
         )
     try:
-        facts: dict[str, Any] = json.loads(lines[1])
+        return msgspec.json.decode(lines[1], type=Facts)
     except (IndexError, ValueError) as error:
-        reason = last_line_of(done.stderr) or f"exit code {done.returncode}"
+        reason = last_line_of(complaint) or (str(error) if lines[1:] else f"exit code {code}")
         raise ConfigError(f"{where}: {python} cannot load xla_sweeps: {reason}") from error
-    return facts
 
 
 @contextlib.contextmanager
@@ -185,11 +202,11 @@ def differences(
 
 def _describe_side(side: Side, model: ModelFacts | None) -> dict[str, str]:
     """Everything that may differ, as texts."""
-    facts = side.facts
+    known = side.facts
     facts = {
-        "Python": facts["python"],
-        **facts["packages"],
-        "xla_sweeps": facts["git"],
+        "Python": known["python"],
+        **known["packages"],
+        "xla_sweeps": known["git"],
         "commit": side.commit,
         "model file": side.settings.trial.model.recipe.get("fingerprint", ""),
         "options": " ".join(side.own),

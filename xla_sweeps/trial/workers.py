@@ -15,7 +15,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from io import FileIO
 from pathlib import Path
@@ -29,8 +29,8 @@ from xla_sweeps.system.devices import Device
 from xla_sweeps.system.environment import child_environment
 from xla_sweeps.system.files import drop_lines, tail, trim
 from xla_sweeps.system.installation import cure
-from xla_sweeps.system.leases import Readable
-from xla_sweeps.system.process import end_of, signal_group
+from xla_sweeps.system.process import Readable, end_of, signal_group
+from xla_sweeps.system.scratch import scratch_folder
 from xla_sweeps.system.text import redact
 from xla_sweeps.trial import protocol
 from xla_sweeps.trial.failures import (
@@ -143,6 +143,7 @@ class Worker(AbstractContextManager["Worker"]):
         command: WorkerCommand,
         process: subprocess.Popen[bytes],
         channel: FileIO,
+        scratch: ExitStack,
         *,
         stop: Stop,
         on_event: Callable[[protocol.Event], None],
@@ -150,6 +151,7 @@ class Worker(AbstractContextManager["Worker"]):
         self.labels, self.memory = command.labels, Stop()
         self.stage = protocol.Stage(phase=Phase.IMPORT)
         self._command, self._process, self._channel = command, process, channel
+        self._scratch = scratch
         self._stops: Mapping[str, Readable] = {"memory": self.memory, "interrupt": stop}
         self._on_event, self._reader = on_event, protocol.Reader()
         self._looked, self._oom_kills = time.monotonic(), oom_kills()
@@ -217,6 +219,7 @@ class Worker(AbstractContextManager["Worker"]):
             self._process.__exit__(None, None, None)
             drop_lines(self._command.log, _NOISE)
             trim(self._command.log, limit=LOG_LIMIT_BYTES)
+            self._scratch.close()
 
     def _answer(self) -> tuple[protocol.Reply | None, str]:
         """The reply, or why there is none: a key of `_stops`, or as `ProcessEnd.killed_for`."""
@@ -330,15 +333,18 @@ def start(
     stop: Stop,
     on_event: Callable[[protocol.Event], None],
 ) -> Worker | None:
-    """Start a worker; None where a stop was requested meanwhile.
+    """Start a worker with a temporary folder of its own; None if a stop was requested meanwhile.
 
     Raises:
         OSError: it cannot be started, or its log cannot be written.
+        StoreError: the temporary folder cannot be used.
     """
     if stop.requested:
         return None
     command.log.parent.mkdir(parents=True, exist_ok=True)
     python, *program = command.backend.command("worker")
+    scratch = ExitStack()
+    folder = scratch.enter_context(scratch_folder())
     read_end, write_end = os.pipe()
     channel = os.fdopen(read_end, "rb", buffering=0)
     try:
@@ -349,16 +355,17 @@ def start(
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
-                env={**command.environment, **mark},
+                env={**command.environment, **mark, "TMPDIR": str(folder)},
                 pass_fds=[write_end],
                 start_new_session=True,
             )
     except BaseException:
         channel.close()
+        scratch.close()
         raise
     finally:
         os.close(write_end)
-    return Worker(command, process, channel, stop=stop, on_event=on_event)
+    return Worker(command, process, channel, scratch, stop=stop, on_event=on_event)
 
 
 def limit_of(phase: Phase, timeouts: Timeouts) -> float:

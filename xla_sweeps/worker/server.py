@@ -10,6 +10,7 @@ import faulthandler
 import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from typing import NoReturn
@@ -19,6 +20,9 @@ from xla_sweeps.system.process import die_with_parent
 from xla_sweeps.trial import protocol
 from xla_sweeps.trial.failures import CHANNEL_LOST_CODE, error_text
 from xla_sweeps.worker.lines import users_line
+
+_CLOCKS = {name: getattr(time, name) for name in vars(time) if name.startswith(("perf", "mono"))}
+"""Clocks before a model's code is loaded, which may replace them."""
 
 
 class Channel:
@@ -37,6 +41,7 @@ class Channel:
             sys.audit("xla_sweeps.worker.block")
         elif isinstance(message, protocol.Finished):
             sys.audit("xla_sweeps.worker.finished")
+        vars(time).update(_CLOCKS)
         try:
             self._out.write(protocol.encode(message))
         except OSError:  # the parent is gone, or the model's code closed the descriptor

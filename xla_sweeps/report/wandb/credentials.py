@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import msgspec
 
@@ -15,6 +13,7 @@ from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.wandb.client import Helper
 from xla_sweeps.system.devices import read_or_empty
 from xla_sweeps.system.installation import cure
+from xla_sweeps.system.scratch import scratch_folder
 from xla_sweeps.system.text import CREDENTIALS_RULE, has_credentials, redact
 
 ANSWER_S = 30.0
@@ -63,8 +62,8 @@ def require_login() -> None:
 
 @cache
 def _ask_client(environment: frozenset[tuple[str, str]]) -> Login:
-    with tempfile.TemporaryDirectory(prefix="xla-sweeps-") as folder:
-        log = Path(folder, "login.log")
+    with scratch_folder() as folder:
+        log = folder / "login.log"
         helper = Helper(log)
         try:
             answer = helper.ask("login", ANSWER_S)

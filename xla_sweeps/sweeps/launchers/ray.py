@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -32,6 +31,7 @@ from xla_sweeps.sweeps.launchers.job import (
 from xla_sweeps.system.devices import cores_of_one
 from xla_sweeps.system.installation import how_to_install
 from xla_sweeps.system.process import Assignment
+from xla_sweeps.system.scratch import scratch_folder
 
 CONNECT_S = 10.0
 
@@ -228,8 +228,8 @@ def run_job(job: Job, command: Sequence[str], key: str, notes: Any) -> Ended:
     node = f"{socket.gethostname()}:{ray.get_runtime_context().get_node_id()[:6]}"
     with contextlib.suppress(Exception):
         ray.get(notes.note_start.remote(key, node), timeout=10)
-    with tempfile.TemporaryDirectory(prefix="xla_sweeps-") as folder:
-        results = Path(folder) / "results"
+    with scratch_folder() as folder:
+        results = folder / "results"
         arguments = (*_elsewhere(job), f"results_dir={results}")
         kept, log = job.log.parents[3], results / "logs" / "sweeps" / "ray" / "job.log"
         places = {WANDB_DIR: str(kept)} if kept.is_dir() else {}  # what is written here is removed

@@ -40,6 +40,7 @@ from xla_sweeps.system.process import (
     signal_process,
     start_process,
 )
+from xla_sweeps.system.scratch import scratch_folder
 from xla_sweeps.system.text import file_name, last_line_of
 
 STAGGER_S = 2.0
@@ -126,7 +127,7 @@ def create(path: Path, values: Mapping[str, Any], results_dir: Path) -> str:
     words += ["--entity", str(entity)] if entity else []
     command = python_command("wandb", "sweep", *words, str(written))
     try:
-        with tempfile.TemporaryDirectory(prefix="xla-sweeps-") as empty:  # see `_start`
+        with scratch_folder() as empty:  # see `_start`
             done = subprocess.run(command, cwd=empty, capture_output=True, text=True, timeout=120)
     except subprocess.TimeoutExpired:
         raise XlaSweepsError("the W&B server did not answer within 120 s") from None
