@@ -29,7 +29,7 @@ def test_a_process_answers_as_eager_execution_does_and_its_start_is_timed(tmp_pa
     done = command(
         *("model=local", "path=own_model.py:build", "trust_code=true", "scenario=cold_start"),
         *("device=cpu", "ui=plain", "tracker=none", "batch_size=2"),
-        *("effort=starts", "modes=[graph,xla,saved_xla]", *SIX),
+        *("effort=starts", "modes=[xla,saved_xla]", "compile_cache=warm", *SIX),
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
@@ -42,3 +42,10 @@ def test_a_process_answers_as_eager_execution_does_and_its_start_is_timed(tmp_pa
         assert outcome.effective["in_force"]
         assert min(outcome.latencies_s) > 0.5, "TensorFlow alone takes as long to load"
         assert outcome.compile_s is None
+        blocks = [block for one in record.rounds for block in one.blocks if block.mode == label]
+        for block in blocks:
+            assert sum(block.parts_ns.values()) == block.elapsed_ns
+            assert min(block.parts_ns.values()) > 0
+        assert outcome.cache_bytes
+        assert outcome.damaged_cache.startswith("cache_damaged: "), outcome.damaged_cache
+    assert "load" in done.stdout, "the parts of each start are shown"

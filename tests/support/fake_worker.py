@@ -101,6 +101,8 @@ class Scripted:
         if self.passes_all_points:
             for phase in (Phase.IMPORT, Phase.TRACE, Phase.VERIFY):
                 say(protocol.Stage(phase=phase))
+        if self.adopts:
+            say(protocol.Stage(phase=Phase.IMPORT))
         say(protocol.Stage(phase=Phase.BUILD))
         say(protocol.Loaded(environment={"tensorflow": "fake"}))
         spec = job.trial.model
@@ -120,6 +122,8 @@ class Scripted:
 
     def prepare(self, mode: str) -> protocol.Reply:
         script = self.script
+        if self.adopts:
+            self.channel.send(protocol.Stage(phase=Phase.TRACE, mode=mode))
         self.channel.send(protocol.Stage(phase=Phase.COMPILE, mode=mode))
         if f"raise:{mode}" in script:
             return protocol.Failed(

@@ -32,6 +32,7 @@ def test_each_call_is_a_process_and_modes_take_turns(tmp_path: Path) -> None:
     assert sorted(orders) == [("graph", "xla")] * 2 + [("xla", "graph")] * 2
     blocks = [block for round_ in result.rounds for block in round_.blocks]
     assert {(block.calls, block.input) for block in blocks} == {(1, None)}, "always the same input"
+    assert all(sum(block.parts_ns.values()) == block.elapsed_ns for block in blocks)
     for outcome in result.modes.values():
         assert outcome.status is Status.OK
         assert len(outcome.latencies_s) == 4

@@ -61,7 +61,7 @@ _OF_MODEL = (
     *("family", "variant", "source", "task", "resolution_px", "params", "macs", "macs_at_least"),
     *("graph_operations", "eager_is_graph", "replica_of"),
 )
-_OF_TRIAL = ("batch_size", "batches", "steps_per_execution", "samples", "copies")
+_OF_TRIAL = ("batch_size", "batches", "steps_per_execution", "samples", "copies", "compile_cache")
 """Columns that are fields of the same name."""
 
 

@@ -324,6 +324,9 @@ def _summarize_mode(trial: Measured, figures: Mapping[Key, Figure], label: str) 
             **_figure_columns(figures, label, trial.records[0].trial.samples),
             last_batch_compile_s=_median(outcome.last_batch_compile_s for outcome in outcomes),
             jit_compile=_jit_compile(outcomes),
+            start_parts=_start_parts(trial.counted, label),
+            cache_bytes=max(_present(one.cache_bytes for one in outcomes), default=None),
+            damaged_cache=next((one.damaged_cache for one in outcomes[::-1]), ""),
         ),
         status=status,
         trace_s=_median(outcome.trace_s for outcome in outcomes),
@@ -359,6 +362,17 @@ def _figure_columns(figures: Mapping[Key, Figure], label: str, samples: int) -> 
                 1e3 * value if unit == "ms" else samples / value if unit == "samples/s" else value
             )
     return columns
+
+
+def _start_parts(records: Sequence[Record], label: str) -> str:
+    """Median seconds of each part of a mode's starts, in rounds that count; "" without parts."""
+    parts: dict[str, list[float]] = {}
+    for record in records:
+        clean = [one for one in record.rounds if not one.dirty] or record.rounds
+        for block in (block for one in clean for block in one.blocks if block.mode == label):
+            for name, nanoseconds in block.parts_ns.items():
+                parts.setdefault(name, []).append(nanoseconds / block.calls / 1e9)
+    return " ".join(f"{name}={statistics.median(each):.3g}" for name, each in parts.items())
 
 
 def _jit_compile(outcomes: Sequence[ModeOutcome]) -> str:

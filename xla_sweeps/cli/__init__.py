@@ -40,6 +40,9 @@ COMMANDS = {
     "predict-cost": Command(
         "model=…", "costs of model.predict per call and sample, and when to call the model instead"
     ),
+    "batch-sizes": Command(
+        "model=…", "throughput, latency and memory from batch 1 to the limit, and the knee"
+    ),
     "models": Command(
         "[PATTERN]", "the catalog: family, sources, resolution, parameters, multiply-accumulates"
     ),

@@ -61,8 +61,8 @@ def predict_cost_command(arguments: Sequence[str]) -> int:
     options = _parser(sizes, several).parse_intermixed_args(list(arguments))
     if options.output is not None:
         export.require_writable(options.output)
-    batch_sizes = _numbers(options.batch_sizes, "--batch-sizes", least=2)
-    batches = [count for count in _numbers(options.batches, "--batches", least=0) if count > 1]
+    batch_sizes = numbers_of(options.batch_sizes, "--batch-sizes", least=2)
+    batches = [count for count in numbers_of(options.batches, "--batches", least=0) if count > 1]
     for word in options.overrides:
         if chosen := _CHOSEN.get(key_of(word)):
             raise ConfigError(f"predict-cost: {word}: remove it; {chosen}")
@@ -133,7 +133,8 @@ def _vary(sweep: Sweep, **numbers: Sequence[int]) -> Sweep:
     return replace(sweep, parameters={**sweep.parameters, **values})
 
 
-def _numbers(text: str, option: str, *, least: int) -> list[int]:
+def numbers_of(text: str, option: str, *, least: int) -> list[int]:
+    """Different numbers from 1 in a text, in order; else `ConfigError`."""
     words = [word for word in text.split(",") if word]
     good = all(re.fullmatch("[0-9]{1,9}", word) for word in words)
     numbers = sorted({int(word) for word in words}) if good else [0]

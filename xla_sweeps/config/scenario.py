@@ -18,6 +18,7 @@ from xla_sweeps.schema.modes import (
     JIT_CANDIDATES,
     MODES,
     SCENARIOS,
+    STARTING,
     TAKING_BATCHES,
     Entry,
     Execution,
@@ -283,6 +284,11 @@ def _of_the_modes(
     if trial.copies == "apart" and all(parse(label)[1] == 1 for label in trial.modes):
         why = f"no mode of {listed} is given twice; use an A/A pair, as in modes=[graph,graph]"
         yield f"copies=apart: {why}"
+    if trial.compile_cache != "off" and not SCENARIOS[scenario].starts_processes:
+        yield (
+            f"compile_cache={trial.compile_cache}: a call of scenario={scenario} starts no process "
+            f"that could read a cache; add scenario={STARTING}"
+        )
     for mode in modes:
         if trial.data and mode.entry is Entry.FIT_NUMPY:
             instead = mode_in(mode.backend, (Entry.FIT, mode.execution, mode.steps))

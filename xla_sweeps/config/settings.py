@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from xla_sweeps.config import catalog, compose, own_inputs, values
 from xla_sweeps.config.local_model import user_model_spec
@@ -31,6 +31,7 @@ from xla_sweeps.schema.backend import backend_named, backends_of
 from xla_sweeps.schema.modes import Scenario, by_backend
 from xla_sweeps.schema.trial import (
     MAX_ROUNDS,
+    CompileCache,
     Effort,
     ModelSpec,
     Precision,
@@ -151,6 +152,7 @@ def _to_trial(
     training, number = training_of(document, explicit, scenario), partial(values.integer, document)
     trial = Trial(
         copies="apart" if values.choice(document, "copies") == "apart" else "together",
+        compile_cache=cast(CompileCache, values.choice(document, "compile_cache")),
         model=spec,
         modes=modes,
         batches=batches_of(document, explicit, scenario, training.data if training else None),

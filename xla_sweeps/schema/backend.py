@@ -51,6 +51,7 @@ class Backend:
         shown: what a worker tells of its versions and people are shown, by key.
         tracked: packages whose versions a tracker gets, by the key that it gets them under.
         variables: set in every process of it; `environment` makes those that a trial needs besides.
+        cache: variables that have its compiler keep what it compiles in a folder, given the others.
         prefixes: beginnings, before `_`, of variables that change what is measured.
         caches: variables that name its folders, and change nothing.
         foreign: expression of variables that look like its own, and are not; `harmless`: of its own
@@ -78,6 +79,7 @@ class Backend:
     tracked: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     environment: Callable[[Trial, Mapping[str, str]], Mapping[str, str]] = lambda trial, given: {}
+    cache: Callable[[str, Mapping[str, str]], Mapping[str, str]] = lambda folder, given: {}
     prefixes: tuple[str, ...] = ()
     caches: tuple[str, ...] = ()
     foreign: str = ""

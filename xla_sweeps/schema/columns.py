@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from xla_sweeps.schema.column import PAGE, WANDB, Asked, Part, Shown, as_bound, as_column
-from xla_sweeps.schema.modes import TAKING_BATCHES, Scenario
+from xla_sweeps.schema.modes import STARTING, TAKING_BATCHES, Scenario
 
 STATISTICS_VERSION = 8
 """Version of the estimates and verdicts that are derived from records."""
@@ -118,6 +118,13 @@ class TrialColumns:
         words="copies {}",
         usual="together",
         default="together",
+    )
+    compile_cache: str = _question(
+        f"the compiler's cache on disk in scenario `{STARTING}`: off, cold, warm",
+        title="Compile cache",
+        words="{} cache",
+        usual="off",
+        default="off",
     )
     samples: int = as_column(
         "samples of one call: batch_size × batches, fewer where the last batch of an epoch is "
@@ -258,6 +265,14 @@ class ModeColumns:
         "batches are of one size",
         unit="s",
         shown=WANDB,
+    )
+    start_parts: str = as_column(
+        "medians of the parts of a cold start, seconds: `interpreter=0.5 import=4.1 …`", default=""
+    )
+    cache_bytes: int | None = _number("size of the compiler's cache on disk", unit="bytes")
+    damaged_cache: str = as_column(
+        "what a start does whose warm cache has every entry cut in half: answers, or its failure",
+        default="",
     )
     input_share: float | None = _number(
         "the input pipeline alone takes this share of the mode's time; in scenario `fit`",

@@ -55,6 +55,8 @@ class Status(StrEnum):
     """The compiler failed; the log has the reason."""
     RUN_ERROR = "run_error"
     """A call failed; the log has the reason."""
+    CACHE_DAMAGED = "cache_damaged"
+    """An entry of the compiler's cache on disk is damaged, and the call that reads it fails."""
     OOM_GPU = "oom_gpu"
     """The GPU has too little memory."""
     OOM_HOST = "oom_host"
@@ -211,6 +213,7 @@ class Block:
             all inputs from the block's first on; empty where the block is such a call itself.
         single_enqueue_ns: of each of these calls, until it had returned.
         collections: garbage collections that were due in all these calls, and were put off.
+        parts_ns: of elapsed_ns, by name, where a call is the start of a process.
     """
 
     mode: str
@@ -224,6 +227,7 @@ class Block:
     single_ns: tuple[Count, ...] = ()
     single_enqueue_ns: tuple[Count, ...] = ()
     collections: Count = 0
+    parts_ns: Mapping[str, Count] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.calls < 1 or self.elapsed_ns <= 0 or not 0 <= self.enqueue_ns <= self.elapsed_ns:
@@ -335,6 +339,8 @@ class ModeOutcome:
             each alone; empty where a call does not copy.
         last_batch_compile_s: how much longer the first step on the last, smaller batch of an epoch
             takes than a later one, seconds: a part of compile_s; None where all are of one size.
+        cache_bytes: size of the compiler's cache on disk after a start, bytes; None without one.
+        damaged_cache: what a start with every entry cut in half does: `answers`, or its failure.
         warmup_trend: whether the speed still changed; None where neither warm-up nor rounds tell.
     """
 
@@ -350,6 +356,8 @@ class ModeOutcome:
     energy: tuple[Metered, ...] = ()
     copies_s: Mapping[str, Seconds] = field(default_factory=dict)
     last_batch_compile_s: Seconds | None = None
+    cache_bytes: Count | None = None
+    damaged_cache: str = ""
     warmup_calls: Count = 0
     warmup_trend: Trend | None = None
     warmup_block_calls: tuple[Count, ...] = ()

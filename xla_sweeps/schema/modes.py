@@ -381,12 +381,14 @@ SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
     ),
     Scenario.COLD_START: ScenarioFacts(
         meaning="from the start of a process to its first answer",
-        modes=(_M.DEFAULT, _M.GRAPH, _M.XLA, _M.SAVED_GRAPH, _M.SAVED_XLA),
+        modes=(
+            *(_M.DEFAULT, _M.GRAPH, _M.XLA, _M.SAVED_GRAPH, _M.SAVED_XLA),
+            *(_M.JAX_XLA, _M.TORCH_COMPILE, _M.TORCH_EXPORT),
+        ),
         default=(_M.GRAPH, _M.XLA, _M.SAVED_XLA),
         jit=_jit(true=_M.XLA, false=_M.GRAPH, null=_M.DEFAULT, auto=_M.DEFAULT),
         call="start",
         write="tf.function(model, jit_compile={switch}), in a process that is started to answer",
-        why_lacking="its processes load what TensorFlow exported",
         contender="xla_sweeps.trial.cold_start:ColdStart",
     ),
 }
@@ -394,6 +396,9 @@ SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
 
 TAKING_BATCHES = tuple(scenario for scenario, facts in SCENARIOS.items() if facts.takes_batches)
 """Those of which one call may take several batches."""
+
+STARTING = next(scenario for scenario, facts in SCENARIOS.items() if facts.starts_processes)
+"""The one of which a call starts a process."""
 
 TRAINING = tuple(scenario for scenario, facts in SCENARIOS.items() if facts.trains)
 """Those that change the weights."""

@@ -13,7 +13,14 @@ from typing import Any
 
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.backend import BACKENDS
-from xla_sweeps.schema.modes import JIT_CANDIDATES, SCENARIOS, TAKING_BATCHES, TRAINING, Scenario
+from xla_sweeps.schema.modes import (
+    JIT_CANDIDATES,
+    SCENARIOS,
+    STARTING,
+    TAKING_BATCHES,
+    TRAINING,
+    Scenario,
+)
 from xla_sweeps.schema.option import Option
 from xla_sweeps.schema.trial import (
     COMPILED,
@@ -261,6 +268,17 @@ _EXECUTED = (
         choices={
             "together": "one process measures all modes",
             "apart": "each copy has a process of its own; they take turns block by block",
+        },
+    ),
+    Option(
+        usage="compile_cache=NAME",
+        of=attrgetter("compile_cache"),
+        help=f"with scenario={STARTING}: the compiler's cache on disk, in a folder of the trial",
+        default="off",
+        choices={
+            "off": "none",
+            "cold": "empty before each start",
+            "warm": "filled by an earlier start",
         },
     ),
     Option(

@@ -24,6 +24,9 @@ class Precision(StrEnum):
 
 Copies = Literal["together", "apart"]
 
+CompileCache = Literal["off", "cold", "warm"]
+"""The persistent cache of the compiler in each process that is started: none, empty, or filled."""
+
 EXAMPLE = "example"
 """The task of models that show one thing and take no image."""
 
@@ -223,6 +226,7 @@ class Trial:
         modes: labels, in the order given; of an A/A pair `graph`, `graph_2`.
         copies: whether copies of a mode are measured in one process, or each in one of its own.
         memory_limit_bytes: resident memory past which the child is stopped as `oom_host`.
+        compile_cache: of the processes of a scenario that starts them.
     """
 
     model: ModelSpec
@@ -241,6 +245,7 @@ class Trial:
     training: Training | None = None
     copies: Copies = "together"
     steps_per_execution: Annotated[int, msgspec.Meta(ge=1, le=2**31)] = 1
+    compile_cache: CompileCache = "off"
 
     @property
     def baseline(self) -> str:

@@ -195,7 +195,7 @@ INCONCLUSIVE = (Status.CONTAMINATED, Status.INFRA, Status.INTERRUPTED)
 
 TRIED_TWICE = (
     *(Status.NONDETERMINISTIC, Status.TRACE_ERROR, Status.COMPILE_ERROR, Status.RUN_ERROR),
-    *(Status.OOM_HOST, Status.TIMEOUT, Status.CRASHED),
+    *(Status.OOM_HOST, Status.TIMEOUT, Status.CRASHED, Status.CACHE_DAMAGED),
 )
 """Statuses that a second try may not have; the trial of any other is not tried again."""
 

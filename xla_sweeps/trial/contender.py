@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -18,7 +18,8 @@ from xla_sweeps.trial.workers import RequestFailed, Worker
 class PreparedMode:
     """A mode that a worker has prepared, and how to `start` another process for it alone.
 
-    The `shared` folder has the weights and outputs that the worker has written, or is "".
+    That gets the worker's `environment`, and what is given besides. The `shared` folder has the
+    weights and outputs that the worker has written, or is "".
     """
 
     label: str
@@ -27,7 +28,8 @@ class PreparedMode:
     clock: ClockCheck
     job: ReplicateJob
     shared: str
-    start: Callable[[Callable[[protocol.Event], None]], Worker]
+    start: Callable[[Callable[[protocol.Event], None], Mapping[str, str]], Worker]
+    environment: Mapping[str, str]
     watcher: Sampler
 
 

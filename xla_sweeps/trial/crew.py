@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from xla_sweeps.schema.measurement import Failure, ModeOutcome, Phase, Status
@@ -97,10 +98,16 @@ class Crew:
                 self.alive[index] = worker
 
     def _start(
-        self, index: int, labels: tuple[str, ...], on_event: Callable[[protocol.Event], None]
+        self,
+        index: int,
+        labels: tuple[str, ...],
+        on_event: Callable[[protocol.Event], None],
+        variables: Mapping[str, str] = MappingProxyType({}),
     ) -> Worker:
         """Start a process at a worker's place, for these labels; a stop raises `WorkerLost`."""
-        command = replace(self.setting.commands[index], labels=labels)
+        command = self.setting.commands[index]
+        environment = {**command.environment, **variables}
+        command = replace(command, labels=labels, environment=environment)
         sys.audit("xla_sweeps.spawn.before")
         worker = workers.start(command, mark=self.mark, stop=self.setting.stop, on_event=on_event)
         sys.audit("xla_sweeps.spawn.after")
@@ -173,6 +180,7 @@ class Crew:
                     job=self._job_of(index, (label,)),
                     shared=self._shared_of(index),
                     start=partial(self._start, index, (label,)),
+                    environment=self.setting.commands[index].environment,
                     watcher=self.watcher,
                 )
             )

@@ -100,6 +100,7 @@ def _trial_scalars(trial: Trial) -> dict[str, Any]:
     """Options of the trial; W&B passes keys that are options back when it resumes a run."""
     asked, model, training = asked_of(trial), trial.model, trial.training
     data, steps, inputs = data_name(trial), trial.steps_per_execution, inputs_text(trial)
+    cache = trial.compile_cache
     return {
         **{name: asked[name] for name in _SCALARS},
         "variant": model.variant,
@@ -108,6 +109,7 @@ def _trial_scalars(trial: Trial) -> dict[str, Any]:
         **({"optimizer": training.optimizer} if training else {}),
         **({"data": data} if data else {}),
         **({"steps_per_execution": steps} if steps > 1 else {}),
+        **({"compile_cache": cache} if cache != "off" else {}),
         **({"path": asked["path"]} if asked["path"] else {"weights": asked["weights"]}),
         **({"inputs": inputs} if inputs else {}),
         "scenario": asked["scenario"],

@@ -140,8 +140,8 @@ class Replicate:
             trace_s=executable.trace_s,
             first_call_s=first_call_s,
         )
-        model.note_build(executable, tell)
         tell(protocol.Stage(phase=Phase.VERIFY, mode=label))
+        model.note_build(executable, tell)
         outcome = self._prove_and_verify(executable, outcome)
         usable = outcome.status is not Status.MODE_NOT_EFFECTIVE
         if usable:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from xla_sweeps.backends.jax import modes
-from xla_sweeps.backends.jax.bench import JaxBench
+from xla_sweeps.backends.jax.bench import ColdStartBench, JaxBench
 from xla_sweeps.backends.jax.declaration import BACKEND
 from xla_sweeps.backends.jax.predict import PredictBench
 from xla_sweeps.backends.jax.training import TrainBench
@@ -28,6 +28,7 @@ class Jax(KerasFramework[JaxBench]):
         Scenario.CALL: JaxBench,
         Scenario.PREDICT: PredictBench,
         Scenario.TRAIN_STEP: TrainBench,
+        Scenario.COLD_START: ColdStartBench,
     }
 
     def configure(self, trial: Trial) -> None:

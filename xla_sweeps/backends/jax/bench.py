@@ -15,6 +15,7 @@ import numpy as np
 from xla_sweeps.backends.jax.macs import count_macs
 from xla_sweeps.backends.jax.modes import ENGINE, JaxExecutable, runs_in_order
 from xla_sweeps.backends.keras.bench import KerasBench, busy_side, waits
+from xla_sweeps.backends.keras.cold_start import StartBench
 from xla_sweeps.backends.keras.mac_count import MacCount
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.errors import XlaSweepsError
@@ -91,3 +92,8 @@ class JaxBench(KerasBench[JaxExecutable]):
             return
         for variable, value in zip(changed, values, strict=True):
             variable.assign(value)
+
+
+@dataclass
+class ColdStartBench(StartBench[JaxExecutable], JaxBench):
+    """The scenario `cold_start`: a process answers once."""

@@ -17,6 +17,16 @@ def _environment(trial: Trial, given: Mapping[str, str]) -> dict[str, str]:
     return {"JAX_PLATFORMS": "cuda,cpu" if trial.on_accelerator else "cpu"}
 
 
+def _cache(folder: str, given: Mapping[str, str]) -> dict[str, str]:
+    """JAX's persistent cache, of each program however small."""
+    return {
+        "JAX_ENABLE_COMPILATION_CACHE": "true",
+        "JAX_COMPILATION_CACHE_DIR": folder,
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
+
+
 _FAILURES = (
     KnownFailure(
         re.compile(r"TracerBoolConversionError|ConcretizationTypeError|NonConcreteBooleanIndex"),
@@ -49,6 +59,7 @@ BACKEND = Backend(
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     },
     environment=_environment,
+    cache=_cache,
     prefixes=("JAX",),
     caches=("KERAS_HOME", "JAX_COMPILATION_CACHE_DIR"),
     harmless="JAX_PLATFORMS|JAX_LOGGING_LEVEL",

@@ -76,6 +76,8 @@ class KerasBench(ABC, Generic[E]):
     facts: ModelFacts
     modes: Sequence[str] = ()
     """The modes that this worker measures, which need not be all of the trial's."""
+    adopts: bool = False
+    """True if it has the weights and outputs of another process."""
     inputs: Sequence[Any] = ()
     eager: list[np.ndarray] = field(default_factory=list)
     """Outputs of eager execution on the first inputs."""
@@ -316,7 +318,8 @@ class KerasBench(ABC, Generic[E]):
         """Count multiply-accumulates of a sample, unless they are known."""
         if self.facts.macs is not None:
             return
-        tell(protocol.Stage(phase=Phase.VERIFY, detail="multiply-accumulates"))
+        mode = str(executable.mode) if executable else ""
+        tell(protocol.Stage(phase=Phase.VERIFY, mode=mode, detail="multiply-accumulates"))
         begun = time.perf_counter()
         try:
             count = self.macs_in(executable)
@@ -469,7 +472,12 @@ def build(job: ReplicateJob, kind: type[B], *, device: str) -> B:
     check_batch(built, trial)
     rng = np.random.default_rng(trial.seed)
     bench = kind(
-        trial=trial, device=device, built=built, facts=facts_of(trial, built), modes=job.modes
+        trial=trial,
+        device=device,
+        built=built,
+        facts=facts_of(trial, built),
+        modes=job.modes,
+        adopts=job.adopts,
     )
     batches = bench.draw_batches(rng)
     own = spec.recipe.get("inputs")

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from xla_sweeps.backends.keras.bench import KerasBench, build
-from xla_sweeps.schema.modes import Scenario
+from xla_sweeps.schema.modes import SCENARIOS, Scenario
 from xla_sweeps.schema.trial import ReplicateJob, Trial
 
 B = TypeVar("B", bound=KerasBench[Any])
@@ -42,7 +42,8 @@ class KerasFramework(ABC, Generic[B]):
         """Build the model and place it and its inputs on the device."""
         kind = self.benches[job.trial.scenario]
         bench: B = build(job, kind, device=self.name_of_device(job.trial))
-        self.start_compiler(job)
+        if not SCENARIOS[job.trial.scenario].starts_processes:
+            self.start_compiler(job)
         return bench
 
     def start_compiler(self, job: ReplicateJob) -> None:

@@ -49,6 +49,12 @@ def _environment(trial: Trial, given: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def _cache(folder: str, given: Mapping[str, str]) -> dict[str, str]:
+    """The flag of XLA's persistent cache, after those that are given."""
+    flag = f"--tf_xla_persistent_cache_directory={folder}"
+    return {"TF_XLA_FLAGS": " ".join([*given.get("TF_XLA_FLAGS", "").split(), flag])}
+
+
 def _say(message: str) -> Callable[[re.Match[str]], tuple[str, str]]:
     return lambda match: (message, "")
 
@@ -112,6 +118,15 @@ _FAILURES = (
         "draw inputs in the model's range: low and high in input_spec, or inputs=batch.npy",
     ),
     KnownFailure(
+        re.compile(
+            r"Can't parse \S*xla_compile_cache\S* as binary proto"
+            r"|Read less bytes than requested \[Op:__inference"
+        ),
+        Status.CACHE_DAMAGED,
+        _say("an entry of XLA's persistent cache is damaged"),
+        "empty the folder of --tf_xla_persistent_cache_directory",
+    ),
+    KnownFailure(
         re.compile(r"failed to lift variable creations out of this tf.function", re.I),
         Status.TRACE_ERROR,
         _say("the model creates variables inside its call, so it cannot be compiled"),
@@ -150,6 +165,7 @@ BACKEND = Backend(
     tracked={"tensorflow": "tensorflow", "keras_version": "keras"},  # keras is an option
     variables={"KERAS_BACKEND": "tensorflow", "TF_FORCE_GPU_ALLOW_GROWTH": "true"},
     environment=_environment,
+    cache=_cache,
     prefixes=("TF",),
     caches=("KERAS_HOME", "TFHUB_CACHE_DIR"),
     foreign=(  # Terraform's, which may hold secrets

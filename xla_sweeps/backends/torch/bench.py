@@ -12,6 +12,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from xla_sweeps.backends.keras.bench import TRIVIAL_SYNCHRONIZATION, KerasBench, waits
+from xla_sweeps.backends.keras.cold_start import StartBench
 from xla_sweeps.backends.keras.mac_count import MacCount
 from xla_sweeps.backends.torch.modes import ENGINE, TorchExecutable
 from xla_sweeps.schema.modes import Mode
@@ -65,3 +66,8 @@ class TorchBench(KerasBench[TorchExecutable]):
     def steady_memory_bytes(self, executable: TorchExecutable, *, call_s: float) -> int | None:
         """The most that the GPU's allocator had handed out; unknown on a CPU, which has none."""
         return int(torch.cuda.max_memory_allocated()) if self.device == "cuda" else None
+
+
+@dataclass
+class ColdStartBench(StartBench[TorchExecutable], TorchBench):
+    """The scenario `cold_start`: a process answers once."""

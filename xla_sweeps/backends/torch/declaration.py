@@ -17,6 +17,15 @@ def _environment(trial: Trial, given: Mapping[str, str]) -> dict[str, str]:
     return {"KERAS_TORCH_DEVICE": "cuda" if trial.on_accelerator else "cpu"}
 
 
+def _cache(folder: str, given: Mapping[str, str]) -> dict[str, str]:
+    """The caches of inductor and of Triton."""
+    return {
+        "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "0",
+        "TORCHINDUCTOR_CACHE_DIR": folder,
+        "TRITON_CACHE_DIR": f"{folder}/triton",
+    }
+
+
 _FAILURES = (
     KnownFailure(
         re.compile(r"InvalidCxxCompiler|No working C\+\+ compiler"),
@@ -47,6 +56,7 @@ BACKEND = Backend(
         "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",  # compile times are those of a first start
     },
     environment=_environment,
+    cache=_cache,
     prefixes=("TORCH", "TORCHINDUCTOR", "PYTORCH", "TRITON"),
     caches=("KERAS_HOME", "TORCHINDUCTOR_CACHE_DIR", "TORCH_HOME", "TRITON_CACHE_DIR"),
     harmless=(  # a container's, and those of building extensions

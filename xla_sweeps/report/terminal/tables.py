@@ -29,6 +29,7 @@ from xla_sweeps.report.figures import (
 from xla_sweeps.report.flag_texts import FLAG_TEXTS
 from xla_sweeps.report.next_steps import fastest_way, next_steps
 from xla_sweeps.report.terminal import console
+from xla_sweeps.report.terminal.starts import cache_note, starts_table
 from xla_sweeps.schema.columns import IMPORTED, ModeColumns
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged, Status
 from xla_sweeps.schema.modes import Execution, Mode, Scenario, by_role, by_scenario, mode_of
@@ -52,6 +53,8 @@ def show_trial(
         console.paragraph(f"✕ not measured: {never}", console.COLOURS["failed"])
     else:
         console.print_table(*(modes_table(summary, detail=detail) for detail in (3, 2, 1, 0)))
+        if (starts := starts_table(summary)) is not None:
+            console.print_table(starts)
         _show_answers(summary, displayable(others))
     console.say("")
     for name, place in places.items():
@@ -59,7 +62,7 @@ def show_trial(
 
 
 def _show_answers(summary: TrialSummary, others: str) -> None:
-    notes = (_steps_note, _input_note, _last_batch_note, _energy_note)
+    notes = (_steps_note, _input_note, _last_batch_note, _energy_note, cache_note)
     for text in filter(None, (note(summary) for note in notes)):
         console.paragraph(text, indent=8)
     console.say("")

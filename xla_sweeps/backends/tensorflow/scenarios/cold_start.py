@@ -8,7 +8,7 @@ these. One that loads a SavedModel never builds the model.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,8 +18,8 @@ import numpy as np
 import tensorflow as tf
 
 from xla_sweeps.backends.keras import bench, building
-from xla_sweeps.backends.keras.bench import TRIVIAL_SYNCHRONIZATION
 from xla_sweeps.backends.keras.building import BuiltModel, forward_of
+from xla_sweeps.backends.keras.cold_start import StartBench
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.keras.training import raw
 from xla_sweeps.backends.tensorflow import models, modes
@@ -52,16 +52,10 @@ class FirstAnswer(modes.ModeExecutable):
 
 
 @dataclass
-class ColdStartBench(Bench):
-    """The model of a process that answers once, and of the worker that it is compared with."""
+class ColdStartBench(StartBench[modes.ModeExecutable], Bench):
+    """The model of a process that answers once, or the SavedModel that is loaded in its place."""
 
-    adopts: bool = False
-    """True in the processes that are timed."""
     folder: Path = field(default_factory=Path)
-
-    starts_up = True
-    """Costs that a process pays once are part of what is measured."""
-    compared_inputs = 1
 
     def make(self, mode: Mode) -> modes.ModeExecutable:
         """Bind the model to a mode; a SavedModel is exported first, unless it was."""
@@ -89,10 +83,6 @@ class ColdStartBench(Bench):
         module.call = modes.ModeExecutable.bind(self.built.call, mode, self.inputs).function
         tf.saved_model.save(module, str(place))
 
-    def synchronization(self) -> Mapping[str, Any]:
-        """None is needed: a call ends when its outputs are read."""
-        return TRIVIAL_SYNCHRONIZATION
-
     def comparison(
         self, executable: modes.ModeExecutable, position: int = 0
     ) -> Callable[[], Agreement]:
@@ -104,13 +94,13 @@ class ColdStartBench(Bench):
         return bool(self.built.params) and super().add_reference(tell, position)
 
     def note_build(self, executable: modes.ModeExecutable, tell: Tell) -> None:
-        """Note what the first worker built; nothing after an answer, whose time ends next."""
-        if not self.adopts and executable.mode.entry is not Entry.SAVED:
+        """Note what the first worker built."""
+        if executable.mode.entry is not Entry.SAVED:
             super().note_build(executable, tell)
 
     def find_flaw(self, executable: modes.ModeExecutable, tell: Tell) -> Failure | None:
-        """None: a SavedModel has its own; the first worker has looked at the others'."""
-        if self.adopts or executable.mode.entry is Entry.SAVED:
+        """None of a SavedModel, which has weights of its own."""
+        if executable.mode.entry is Entry.SAVED:
             return None
         return super().find_flaw(executable, tell)
 

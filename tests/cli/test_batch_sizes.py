@@ -1,0 +1,86 @@
+"""The command `batch-sizes`: the trials that it asks for, and the answer from their records."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from factories import failed_outcome, make_record
+
+from xla_sweeps.cli.batch_sizes import batch_sizes_command
+from xla_sweeps.config.compose import compose_config
+from xla_sweeps.config.settings import identify, settings_of
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.store.store import Store
+from xla_sweeps.system import environment
+
+WORDS = ["model=mobilenet_v2", "device=cpu", "modes=[graph,xla]"]
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> Path:
+    """A folder with sizes whose throughput is flat from 4 on, and no memory at 16."""
+    for size in (1, 2, 4, 8, 16):
+        settings = settings_of(compose_config([*WORDS, f"batch_size={size}"]))
+        call_s = dict.fromkeys(("graph", "xla"), 0.001 * max(4, size))
+        facts: Any = {
+            "trial_id": identify(settings, environment.environment()),
+            "trial": settings.trial,
+        }
+        record = make_record(call_s, noise=0.001, seed=size, **facts)
+        if size == 16:
+            lost = failed_outcome(Status.OOM_GPU, "out of memory")
+            record = replace(record, modes={**record.modes, "xla": lost})
+        Store(tmp_path).save(record)
+    return tmp_path
+
+
+def ask(folder: Path, *more: str) -> int:
+    return batch_sizes_command([*WORDS, f"results_dir={folder}", *more])
+
+
+def test_auto_goes_on_until_two_sizes_gain_nothing_and_names_the_knee(
+    measured: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask(measured) == 0
+    text = capsys.readouterr().out
+    said = " ".join(text.split())
+    assert "graph: within 5 % of its most" in said
+    assert "from batch 4 on" in said
+    assert "xla: within 5 % of its most" in said
+    assert "Out of memory at batch 16." in said
+    assert "oom_gpu" in said
+    assert "█" in text
+
+
+def test_the_same_as_json(measured: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask(measured, "--sizes", "1,4", "--format", "json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [point["batch_size"] for point in document["points"]] == [1, 1, 4, 4]
+    assert [knee["batch_size"] for knee in document["knees"]] == [4, 4]
+
+
+def test_only_what_is_missing_is_asked_for(
+    measured: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask(measured, "--sizes", "4,64", "--dry-run") == 0
+    commands = [line for line in capsys.readouterr().out.splitlines() if "batch_size" in line]
+    assert ["batch_size=64" in line for line in commands] == [True]
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["batch_size=4"], "batch-sizes: batch_size=4: remove it; --sizes chooses the sizes"),
+        (["--sizes", "1,x"], "--sizes 1,x: expected"),
+        (["--sizes", "0"], "--sizes 0: expected"),
+    ],
+)
+def test_a_mistake_is_one_line(tmp_path: Path, words: list[str], line: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        ask(tmp_path, *words)
+    assert str(raised.value).startswith(line)

@@ -1,0 +1,130 @@
+"""Throughput, latency and memory of each mode by batch size, and the size from which it is flat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.record import Record, outcome_of
+from xla_sweeps.schema.row import TrialSummary
+
+FLAT = 0.05
+"""Share of the most throughput that the knee is below it, and the least gain of a larger size."""
+
+OUT_OF_MEMORY = (Status.OOM_GPU, Status.OOM_HOST)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A mode at a batch size; without figures where `status` says why.
+
+    Attributes:
+        throughput: samples/s, with the bounds `low` and `high` of its 95 % interval.
+        latency_ms: median of one call with a synchronization.
+        memory_bytes: the most that steady calls need, weights included; None if unknown.
+        contaminated: whether other load disturbed the trial.
+    """
+
+    label: str
+    batch_size: int
+    status: Status
+    throughput: float | None = None
+    low: float | None = None
+    high: float | None = None
+    latency_ms: float | None = None
+    memory_bytes: int | None = None
+    contaminated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knee:
+    """The batch size from which a mode is within `FLAT` of its most throughput.
+
+    Attributes:
+        earliest: a smaller size whose interval reaches as far, or the same size.
+        most: samples/s at `most_at`, of all sizes that were measured.
+        rises: whether the largest size is the best by more than `FLAT`: there may be more.
+        failed_at: the smallest size that ran out of memory, or None.
+    """
+
+    label: str
+    batch_size: int
+    earliest: int
+    most: float
+    most_at: int
+    rises: bool
+    failed_at: int | None
+
+
+def points_of(summary: TrialSummary, records: Sequence[Record]) -> list[Point]:
+    """The modes of a trial; one that was not reached has the status of the replicate."""
+    points, whole = [], outcome_of(records[-1])
+    for mode in summary.modes:
+        status = whole if mode.status is Status.SKIPPED else mode.status
+        point = Point(label=mode.label, batch_size=summary.trial.batch_size, status=status)
+        if status is Status.OK:
+            point = replace(
+                point,
+                throughput=mode.columns.throughput_samples_per_s,
+                low=mode.columns.throughput_low,
+                high=mode.columns.throughput_high,
+                latency_ms=mode.columns.latency_p50_ms,
+                memory_bytes=mode.steady_memory_bytes,
+                contaminated=str(Status.CONTAMINATED) in summary.flags,
+            )
+        points.append(point)
+    return points
+
+
+def knees_of(points: Iterable[Point]) -> list[Knee]:
+    """The knee of each mode that has a throughput, in the order of their first points."""
+    by_label: dict[str, list[Point]] = {}
+    for point in sorted(points, key=lambda point: point.batch_size):
+        by_label.setdefault(point.label, []).append(point)
+    knees = []
+    for label, each in by_label.items():
+        rates = {point.batch_size: point.throughput for point in each if point.throughput}
+        if not rates:
+            continue
+        most_at = max(rates, key=lambda size: rates[size])
+        enough = (1 - FLAT) * rates[most_at]
+        knee = next(size for size, rate in rates.items() if rate >= enough)
+        reaching = [one.batch_size for one in each if one.throughput and one.high]
+        highs = {one.batch_size: one.high or 0.0 for one in each}
+        *_, last = rates
+        before = [rate for size, rate in rates.items() if size < last]
+        knees.append(
+            Knee(
+                label=label,
+                batch_size=knee,
+                earliest=min([knee, *(size for size in reaching if highs[size] >= enough)]),
+                most=rates[most_at],
+                most_at=most_at,
+                rises=bool(before) and rates[last] > (1 + FLAT) * max(before),
+                failed_at=next(
+                    (one.batch_size for one in each if one.status in OUT_OF_MEMORY), None
+                ),
+            )
+        )
+    return knees
+
+
+def is_done(points: Sequence[Point], *, to_the_limit: bool) -> bool:
+    """True if no larger size is worth a trial.
+
+    Memory ran out in every mode, or nothing ran for another reason; unless `to_the_limit`, also if
+    in two sizes in a row no mode gained `FLAT`.
+    """
+    sizes = sorted({point.batch_size for point in points})
+    if not any(point.throughput for point in points if point.batch_size == sizes[-1]):
+        return True
+    if to_the_limit or len(sizes) < 3:
+        return False
+    best = dict.fromkeys(sizes, 0.0)
+    for label in {point.label for point in points}:
+        rates = {one.batch_size: one.throughput or 0.0 for one in points if one.label == label}
+        most = max((rates.get(size, 0.0) for size in sizes[:-2]), default=0.0)
+        for size in sizes[-2:]:
+            best[size] = max(best[size], rates.get(size, 0.0) / most if most else 0.0)
+    return all(best[size] < 1 + FLAT for size in sizes[-2:])

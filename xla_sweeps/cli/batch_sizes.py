@@ -1,0 +1,139 @@
+"""The command `batch-sizes`: throughput, latency and memory from batch 1 to the limit."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import json
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from xla_sweeps.analysis.batch_sizes import Point, is_done, knees_of, points_of
+from xla_sweeps.cli.arguments import add_model, command_parser, read_trials, require_model
+from xla_sweeps.cli.predict_cost import numbers_of
+from xla_sweeps.cli.sweep import Request, measure, plan_of, slots_of
+from xla_sweeps.cli.sweep_options import Options
+from xla_sweeps.config import catalog
+from xla_sweeps.config.settings import MAX_BATCH, Settings
+from xla_sweeps.errors import ConfigError, StoreError
+from xla_sweeps.report import export
+from xla_sweeps.report.advice import throughput_unit
+from xla_sweeps.report.overall import busy_words
+from xla_sweeps.report.terminal.batch_sizes import sizes_text
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.overrides import key_of
+from xla_sweeps.schema.row import precision_words
+from xla_sweeps.store import rows
+from xla_sweeps.sweeps.definition import Parameter, load_sweep
+from xla_sweeps.sweeps.plan import Plan
+
+DEFINITION = "batch_sizes"
+
+AUTO = "auto"
+
+_EXAMPLES = """examples:
+  xla-sweeps batch-sizes model=mobilenet_v2
+  xla-sweeps batch-sizes model=resnet50 device=gpu --until memory
+  xla-sweeps batch-sizes model=mobilenet_v2 --sizes 1,8,32 'modes=[graph,xla]'
+"""
+
+
+def batch_sizes_command(arguments: Sequence[str]) -> int:
+    """Measure what is missing, size by size, and show it all; exit code 1 if no mode ran."""
+    options = _parser().parse_intermixed_args(list(arguments))
+    if options.output is not None:
+        export.require_writable(options.output)
+    sizes = _sizes(options.sizes)
+    for word in options.overrides:
+        if key_of(word) == "batch_size":
+            raise ConfigError(f"batch-sizes: {word}: remove it; --sizes chooses the sizes")
+    require_model("batch-sizes", options.overrides)
+    path = catalog.shipped_sweeps()[DEFINITION]
+    asked = Options(
+        file=path,
+        overrides=options.overrides,
+        config_dir=options.config_dir,
+        dry_run=options.dry_run,
+        accept_contaminated=True,  # a busy machine makes intervals wider
+    )
+    sweep, slots, points = load_sweep(path), slots_of(asked)[:1], list[Point]()
+    again = ("xla-sweeps", "batch-sizes", *arguments)
+    for size in sizes:
+        one = Parameter(distribution="categorical", values=(size,))
+        definition = replace(sweep, parameters={"batch_size": one})
+        request = Request(asked, definition, slots, again=again, compares=False)
+        plan = plan_of(request, self_checks=False)
+        if options.dry_run:
+            measure(request, plan)
+            continue
+        with contextlib.redirect_stdout(sys.stderr):  # the answer alone goes to standard output
+            code = measure(request, plan)
+        if code > 128:
+            return code
+        settings = request.composer.settings(plan.tasks[0].words)
+        points += _points(plan, settings)
+        is_auto, limit = options.sizes == AUTO, options.until == "memory"
+        if is_auto and (not points or is_done(points, to_the_limit=limit)):
+            break
+    if options.dry_run:
+        return 0
+    if not points:
+        raise StoreError("batch-sizes: no size was measured; see why: xla-sweeps results")
+    export.write_text(_answer(points, settings, form=options.format), options.output)
+    return 0 if any(point.throughput for point in points) else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = command_parser(
+        "batch-sizes",
+        "Runs a trial for batch sizes 1, 2, 4, ... until two sizes in a row gain less than 5 %, or "
+        "memory runs out in every mode. Says from which size on each mode is within 5 % of its "
+        "most throughput. The records are kept: run it again to measure exactly what is missing.",
+    )
+    parser.description = "\n".join(textwrap.wrap(parser.description or "", width=78))
+    parser.epilog, parser.formatter_class = _EXAMPLES, argparse.RawDescriptionHelpFormatter
+    add_model(parser, overrides="of every trial: model=mobilenet_v2 effort=standard")
+    text = "auto (1, 2, 4, ...), or the sizes of one batch (default: auto)"
+    parser.add_argument("--sizes", metavar="N,N", default=AUTO, help=text)
+    text = "with --sizes auto: where to stop (default: knee)"
+    parser.add_argument("--until", choices=("knee", "memory"), default="knee", help=text)
+    text = "print the trials that are missing; of auto all that there may be"
+    parser.add_argument("--dry-run", action="store_true", help=text)
+    return parser
+
+
+def _sizes(text: str) -> Iterable[int]:
+    if text == AUTO:
+        return itertools.takewhile(lambda n: n <= MAX_BATCH, (2**n for n in itertools.count()))
+    return numbers_of(text, "--sizes", least=1)
+
+
+def _points(plan: Plan, settings: Settings) -> list[Point]:
+    """The modes of the trials of a plan, from their records; none without a record."""
+    ids = {name for task in plan.tasks for name in task.trial_ids}
+    measured = rows.load(settings.results_dir)
+    records, summaries = read_trials(settings.results_dir, measured, only=ids)
+    return [
+        point for name, summary in summaries.items() for point in points_of(summary, records[name])
+    ]
+
+
+def _answer(points: Sequence[Point], settings: Settings, *, form: str) -> str:
+    """The points and the knees, as text or JSON."""
+    if form == "json":
+        document = {"points": points, "knees": knees_of(points)}
+        return json.dumps(msgspec.to_builtins(document), indent=1) + "\n"
+    spec, trial = settings.trial.model, settings.trial
+    unit = throughput_unit(spec.task, spec.resolution_px or 0).removesuffix("/s")
+    facts = [spec.variant, *([f"{spec.resolution_px} px"] if spec.resolution_px else [])]
+    facts += [*precision_words(trial.precision, trial.tf32)]
+    title = " · ".join([*facts, settings.device.name or settings.device.label])
+    text = sizes_text(points, title=title, unit=unit)
+    busy = {one.batch_size: one.contaminated for one in points if one.throughput}
+    words = busy_words(Status.CONTAMINATED if each else Status.OK for each in busy.values())
+    return f"{text}\n{words}\n" if words else text

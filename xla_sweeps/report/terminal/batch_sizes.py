@@ -1,0 +1,66 @@
+"""Throughput, latency and memory by batch size, as a chart of bars and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xla_sweeps.analysis.batch_sizes import FLAT, OUT_OF_MEMORY, Knee, Point, knees_of
+from xla_sweeps.report.figures import NONE, interval, number, percent, size
+from xla_sweeps.report.terminal.explained_lines import align, wrap
+from xla_sweeps.schema.measurement import Status
+
+_WIDTH = 20
+"""Columns of the longest bar."""
+
+
+def sizes_text(points: Sequence[Point], *, title: str, unit: str) -> str:
+    """A line for each mode and size with a bar of its throughput, and the knee of each mode."""
+    most = max((point.throughput or 0.0 for point in points), default=0.0)
+    order = list(dict.fromkeys(point.label for point in points))
+    lines = [("mode", "batch", f"{unit}/s", "95 %", "p50 ms", "memory", "")]
+    for point in sorted(points, key=lambda one: (order.index(one.label), one.batch_size)):
+        rate = point.throughput
+        bar = "█" * max(1, round(_WIDTH * rate / most)) if rate else str(point.status)
+        lines.append(
+            (
+                point.label,
+                f"{point.batch_size:,}",
+                number(rate),
+                interval(point.low, point.high, number) if point.low else NONE,
+                number(point.latency_ms),
+                size(point.memory_bytes),
+                bar,
+            )
+        )
+    table = [line.rstrip() for line in align([line[:-1] for line in lines], names=0)]
+    width = max(map(len, table))
+    drawn = [f"{row:<{width}}  {line[-1]}".rstrip() for row, line in zip(table, lines, strict=True)]
+    said = [line for text in _sentences(points, unit) for line in wrap(text)]
+    return "\n".join([title, "", *drawn, "", *said]) + "\n"
+
+
+def _sentences(points: Sequence[Point], unit: str) -> Iterator[str]:
+    knees = knees_of(points)
+    for knee in knees:
+        yield " ".join([_reach(knee, unit), *_ends(knee)])
+    for label in dict.fromkeys(point.label for point in points):
+        failed = [one for one in points if one.label == label and not one.throughput]
+        if label not in {knee.label for knee in knees} and failed:
+            yield f"{label}: not measured ({failed[0].status})."
+        for one in failed:
+            if one.status not in (*OUT_OF_MEMORY, Status.OK) and label in {k.label for k in knees}:
+                yield f"{label}: {one.status} at batch {one.batch_size:,}."
+
+
+def _reach(knee: Knee, unit: str) -> str:
+    most = f"{number(knee.most)} {unit}/s at batch {knee.most_at:,}"
+    if knee.rises:
+        return f"{knee.label}: still rises at the largest batch size, to {most}."
+    text = f"{knee.label}: within {percent(FLAT)} of its most ({most}) from batch "
+    early = f", perhaps from {knee.earliest:,}" if knee.earliest < knee.batch_size else ""
+    return f"{text}{knee.batch_size:,} on{early}."
+
+
+def _ends(knee: Knee) -> Iterator[str]:
+    if knee.failed_at is not None:
+        yield f"Out of memory at batch {knee.failed_at:,}."

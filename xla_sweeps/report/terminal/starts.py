@@ -1,0 +1,40 @@
+"""Show what the parts of a cold start take, mode by mode."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from xla_sweeps.report.figures import NONE, number
+from xla_sweeps.report.terminal import console
+from xla_sweeps.schema.row import TrialSummary
+from xla_sweeps.system.text import displayable
+
+_PARTS = ("interpreter", "import", "build", "load", "trace", "compile", "call")
+
+
+def starts_table(summary: TrialSummary) -> Table | None:
+    """A line for each mode: median seconds of each part, and its cache; None of other scenarios."""
+    parts = {
+        mode.label: dict(word.split("=") for word in mode.columns.start_parts.split())
+        for mode in summary.modes
+        if mode.columns.start_parts
+    }
+    if not parts:
+        return None
+    named = [name for name in _PARTS if any(name in each for each in parts.values())]
+    cached = summary.trial.compile_cache != "off"
+    columns = [*named, *(["cache, MiB"] if cached else [])]
+    table = console.empty_table("start, s", *columns, right=columns, gap=1)
+    for mode in summary.modes:
+        if own := parts.get(mode.label):
+            cells = [number(float(own[name])) if name in own else NONE for name in named]
+            cells += [number((mode.columns.cache_bytes or 0) / 2**20)] if cached else []
+            table.add_row(mode.label, *cells)
+    return table
+
+
+def cache_note(summary: TrialSummary) -> str:
+    """What starts with a damaged cache do, by mode; "" where none was tried."""
+    ends = {mode.label: mode.columns.damaged_cache for mode in summary.modes}
+    told = [f"{label}: {displayable(end)}" for label, end in ends.items() if end]
+    return f"with a damaged cache   {'; '.join(told)}" if told else ""
