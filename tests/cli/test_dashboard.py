@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -82,3 +85,16 @@ def test_an_interrupted_mode_is_not_counted_as_a_failure(tmp_path: Path) -> None
     assert "failed in 1" in done.stdout
     rows = unpacked(tmp_path / "results" / "dashboard.html")[0]
     assert rows["verdict"][rows["status"].index("interrupted")] == "not_measured"
+
+
+def test_watch_writes_the_page_again_when_there_is_a_new_record(tmp_path: Path) -> None:
+    store = Store(measured(tmp_path / "results"))
+    words = [sys.executable, "-m", "xla_sweeps", "dashboard", "--watch"]
+    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout
+        lines = (line for line in watching.stdout if "opens offline" in line)
+        assert "of 2 trials" in next(lines)
+        store.save(make_record({"graph": 0.2, "xla": 0.1}, trial_id="e" * 16))
+        assert "of 3 trials" in next(lines)
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(30) == 0

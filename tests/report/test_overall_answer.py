@@ -48,14 +48,13 @@ def test_devices_that_disagree_are_not_pooled() -> None:
     text = overall_answer(overview(rows), by_device(rows))
     assert text.startswith(
         "It depends on the device. Yes on EPYC 9654 (1.15×) and A100-SXM4-40GB (1.45×), no on T4 "
-        "(0.65×), mixed on V100 (1.00×)."
+        "(0.65×), mixed on V100 (1 faster, 1 slower)."
     )
     assert "typically" not in text
     alike = [one for one in rows if one.trial.device.startswith(("AMD", "NVIDIA A"))]
     pooled = overall_answer(overview(alike))
-    assert (
-        pooled == f"{overall_answer(overview(alike), by_device(alike))} Compiling takes no longer."
-    )
+    assert pooled == overall_answer(overview(alike), by_device(alike))
+    assert pooled.endswith("1.10× to 1.50× of graph; over 2 unlike settings there is no mean.")
 
 
 def test_pairs_that_are_equally_fast_hardly_matter() -> None:
@@ -93,3 +92,18 @@ def test_the_answer_never_promises_more_than_was_compared() -> None:
     )
     counted = {"faster", "slower", "equivalent", "ambiguous", "failed"}
     assert {str(word) for word in Verdict} == {*counted, "none", "not_measured"}
+
+
+def test_pairs_of_unlike_settings_have_a_range_and_no_mean_and_no_cost() -> None:
+    rows = [row(speedup, model=f"net{speedup}", batch_size=batch) for speedup, batch in UNLIKE]
+    sums = overview(rows)
+    assert (sums.geomean, sums.median_extra_compile_s, sums.settings) == (None, None, 2)
+    assert overall_answer(sums) == (
+        "Yes. XLA is faster than graph in 3 of 3 configurations. XLA runs at 1.50× to 4.00× of "
+        "graph; over 2 unlike settings there is no mean."
+    )
+    alike = overview([one for one in rows if one.trial.batch_size == 8])
+    assert alike.geomean == pytest.approx((1.5 * 4.0) ** 0.5, rel=1e-2)
+
+
+UNLIKE = ((2.0, 1), (1.5, 8), (4.0, 8))

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xla_sweeps.analysis import stats
+from xla_sweeps.analysis.ranking import SETTING
 from xla_sweeps.schema.columns import MEASURED, Verdict
 from xla_sweeps.schema.measurement import UNFINISHED
 from xla_sweeps.schema.modes import Scenario, by_count, headline_of
@@ -27,7 +28,10 @@ _TEXTS = ("scenario", "baseline", "candidate", "origin", "model")
 
 _FIGURES = ("speedup", "p_value", "compile_s_extra", "break_even_calls")
 
-SUMMED = (*_TEXTS, "verdict", *_FIGURES)
+LIKE = ("device", *SETTING)
+"""Columns that rows must share to have a mean or a cost of all of them."""
+
+SUMMED = tuple(dict.fromkeys((*_TEXTS, "verdict", *_FIGURES, *LIKE)))
 """Columns that `overview_of` needs."""
 
 ASKED = (*QUESTION, *PREFERENCE)
@@ -46,6 +50,9 @@ class Overview:
 
     Attributes:
         not_measured: further ones that no mode's failure explains; they count nowhere else.
+        settings: how many settings (`LIKE`) the compared ones are of. With more than one there is
+            no mean, no spread and no median cost, only `low` and `high`: the lowest and the
+            highest speedup.
         spread_low, spread_high: between which 8 of 10 of the speedups lie (the 10th and the 90th
             percentile); None for fewer than eight models.
         discoveries: differences past the floor at a false discovery rate of 5 %.
@@ -67,6 +74,9 @@ class Overview:
     not_measured: int
     compared: int
     models: int
+    settings: int
+    low: float | None
+    high: float | None
     geomean: float | None
     spread_low: float | None
     spread_high: float | None
@@ -78,8 +88,11 @@ class Overview:
 
     @property
     def has_mean(self) -> bool:
-        """True if the intervals of most pairs give a verdict; else no mean is a result."""
-        return self.faster + self.slower + self.equivalent > self.ambiguous
+        """True if the pairs are alike and the intervals of most give a verdict."""
+        return (
+            self.geomean is not None
+            and self.faster + self.slower + self.equivalent > self.ambiguous
+        )
 
 
 def answers(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
@@ -107,11 +120,11 @@ def overview(rows: Sequence[ComparisonRow]) -> Overview:
 
 def by_device(rows: Sequence[ComparisonRow]) -> dict[str, Overview]:
     """The overview of the rows of each device, by its name."""
-    return devices_of({name: [value_of(row, name) for row in rows] for name in (*SUMMED, "device")})
+    return devices_of({name: [value_of(row, name) for row in rows] for name in SUMMED})
 
 
 def devices_of(columns: Mapping[str, Sequence[Any]]) -> dict[str, Overview]:
-    """The overview of each device with a pair, of `SUMMED` and `device` by name, by its name."""
+    """The overview of each device with a pair, of `SUMMED` by name, by its name."""
     scenario = overview_of(columns).scenario
     places: dict[str, list[int]] = {}
     for place, device in enumerate(columns["device"]):
@@ -146,9 +159,13 @@ def overview_of(columns: Mapping[str, Sequence[Any]], *, baseline: str = "") -> 
         np.asarray(columns[name], dtype=float)[chosen] for name in _FIGURES
     )
     compared = ~np.isnan(speedup)
-    mean, models = geometric_mean(speedup[compared], model[compared])
-    spread_low, spread_high = spread(speedup[compared], models)
+    like = zip(*(columns[name] for name in LIKE), strict=True)
+    settings = {one for one, own in zip(like, chosen.tolist(), strict=True) if own}
+    values = speedup[compared]
+    mean, models = geometric_mean(values, model[compared])
+    spread_low, spread_high = spread(values, models)
     costly = compared & ~np.isnan(extra)
+    is_alike = len(settings) < 2
     counts = Counter(verdict.tolist())
     return Overview(
         scenario=scenario,
@@ -159,22 +176,27 @@ def overview_of(columns: Mapping[str, Sequence[Any]], *, baseline: str = "") -> 
         **{word: counts[word] for word in _COUNTED},
         compared=int(np.count_nonzero(compared)),
         models=models,
-        geomean=mean,
-        spread_low=spread_low,
-        spread_high=spread_high,
+        settings=len(settings),
+        low=float(values.min()) if values.size else None,
+        high=float(values.max()) if values.size else None,
+        geomean=mean if is_alike else None,
+        spread_low=spread_low if is_alike else None,
+        spread_high=spread_high if is_alike else None,
         discoveries=discoveries(p_value[compared]),
-        median_extra_compile_s=float(np.median(extra[costly])) if costly.any() else None,
-        **_pay_back(calls[costly & (verdict != str(Verdict.AMBIGUOUS))]),
+        median_extra_compile_s=float(np.median(extra[costly]))
+        if is_alike and costly.any()
+        else None,
+        **_pay_back(calls[costly & (verdict != str(Verdict.AMBIGUOUS))], is_alike=is_alike),
     )
 
 
-def _pay_back(calls: Numbers) -> dict[str, Any]:
+def _pay_back(calls: Numbers, *, is_alike: bool) -> dict[str, Any]:
     """Median calls after which compiling pays back, and how many pairs never do."""
     never = np.isnan(calls)
     median = float(np.median(np.where(never, np.inf, calls))) if calls.size else math.inf
     return {
         "priced": calls.size,
-        "median_break_even_calls": median if math.isfinite(median) else None,
+        "median_break_even_calls": median if is_alike and math.isfinite(median) else None,
         "never": int(np.count_nonzero(never)),
     }
 

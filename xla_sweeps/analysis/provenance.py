@@ -94,7 +94,8 @@ def _assignment(name: str, value: str) -> str:
 
 
 def telemetry_of(records: Sequence[Record]) -> dict[str, Any]:
-    """Extremes over records of the GPU's clock (MHz), heat (°C) and of other processes' cores."""
+    """Extremes over records of the GPU's clock (MHz), heat (°C), power (W) and others' cores."""
+    watts = [span.watts for record in records for span in record.gpu if span.watts]
     facts = [record.contamination for record in records if record.contamination]
     clocks = [_pair(fact.get("gpu_sm_mhz")) for fact in facts]
     heat = [_pair(fact.get("gpu_celsius")) for fact in facts]
@@ -107,6 +108,7 @@ def telemetry_of(records: Sequence[Record]) -> dict[str, Any]:
         "sm_clock_mhz_low": min((pair[0] for pair in clocks if pair), default=None),
         "sm_clock_mhz_high": max((pair[1] for pair in clocks if pair), default=None),
         "temperature_high": max((pair[1] for pair in heat if pair), default=None),
+        "watts_high": max(watts, default=None),
         "foreign_cores": max(foreign_cores, default=None),
     }
 

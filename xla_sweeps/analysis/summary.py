@@ -311,6 +311,8 @@ def _summarize_mode(trial: Measured, figures: Mapping[Key, Figure], label: str) 
     outcomes = [record.modes[label] for record in trial.counted if label in record.modes]
     blocks = [one[:, 0] for one in counted]
     agreements = [outcome.agreement for outcome in outcomes if outcome.agreement]
+    compile_s = _median(outcome.compile_s for outcome in outcomes)
+    memory = max(_present(one.steady_memory_bytes or None for one in outcomes), default=None)
     on_gpu = any(map(is_on_gpu, trial.records))
     largest = max(
         ((one.rmse_rel, one.allowed) for one in agreements if one.rmse_rel is not None),
@@ -322,6 +324,8 @@ def _summarize_mode(trial: Measured, figures: Mapping[Key, Figure], label: str) 
         columns=ModeColumns(
             mode=label,
             **_figure_columns(figures, label, trial.records[0].trial.samples),
+            compile_s=compile_s,
+            memory_bytes=memory,
             last_batch_compile_s=_median(outcome.last_batch_compile_s for outcome in outcomes),
             jit_compile=_jit_compile(outcomes),
             start_parts=_start_parts(trial.counted, label),
@@ -331,10 +335,8 @@ def _summarize_mode(trial: Measured, figures: Mapping[Key, Figure], label: str) 
         status=status,
         trace_s=_median(outcome.trace_s for outcome in outcomes),
         first_call_s=_median(outcome.first_call_s for outcome in outcomes),
-        compile_s=_median(outcome.compile_s for outcome in outcomes),
-        steady_memory_bytes=max(
-            _present(outcome.steady_memory_bytes or None for outcome in outcomes), default=None
-        ),
+        compile_s=compile_s,
+        steady_memory_bytes=memory,
         rmse_rel=largest[0],
         allowed_rel=largest[1],
         agreement_ok=_agrees(agreements) and status is not Status.WRONG_RESULT,

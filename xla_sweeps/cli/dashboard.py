@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
+import time
 import webbrowser
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -53,6 +55,8 @@ def dashboard_command(arguments: Sequence[str]) -> int:
     parser.add_argument("--title", help="the page's title (default: the folders' names)")
     add_published(parser)
     parser.add_argument("--open", action="store_true", help="open it in the browser")
+    watched = "write it again whenever there are new records, until Ctrl-C: reload it to see them"
+    parser.add_argument("--watch", action="store_true", help=watched)
     options = parser.parse_args(arguments)
     dirs = options.dirs or [Path("results")]
     if options.compare and len(dirs) != 2:
@@ -63,25 +67,51 @@ def dashboard_command(arguments: Sequence[str]) -> int:
     target = options.output or dirs[0] / build.DEFAULT_NAME
     if options.output is None and target.is_symlink():
         raise StoreError(f"{target} is a link: name the file with -o, or remove the link")
-    with progress_bar("making the page") as advance:
-        written = build.write_page(
-            dirs,
-            target,
-            where=options.where or None,
-            comparison=comparison,
-            title=options.title,
-            published=options.with_published,
-            advance=advance,
+
+    def write() -> None:
+        with progress_bar("making the page") as advance:
+            written = build.write_page(
+                dirs,
+                target,
+                where=options.where or None,
+                comparison=comparison,
+                title=options.title,
+                published=options.with_published,
+                advance=advance,
+            )
+        warn(*written.problems)
+        paragraph(written.answer)
+        print(
+            f"{target}: {count_noun(written.rows, 'row')} of "
+            f"{count_noun(written.trials, 'trial')}, {written.size / 1e6:.2f} MB, opens offline",
+            flush=True,
         )
-    warn(*written.problems)
-    paragraph(written.answer)
-    print(
-        f"{target}: {count_noun(written.rows, 'row')} of {count_noun(written.trials, 'trial')}, "
-        f"{written.size / 1e6:.2f} MB, opens offline"
-    )
+
+    seen = _newest(dirs)
+    write()
     if options.open and not webbrowser.open(target.resolve().as_uri()):
         print("cannot start a browser; open the file yourself", file=sys.stderr)
+    with contextlib.suppress(KeyboardInterrupt):
+        while options.watch:
+            time.sleep(WATCH_S)
+            if (now := _newest(dirs)) != seen:
+                seen = now
+                write()
     return 0
+
+
+WATCH_S = 2.0
+"""Time between two looks at the records of `dashboard --watch`, seconds."""
+
+
+def _newest(dirs: Sequence[Path]) -> tuple[tuple[str, int], ...]:
+    """The folders of records and when each changed: a new record changes its folder."""
+    folders = [path for folder in dirs for path in folder.glob("records/*")]
+    times = []
+    for path in sorted(folders):
+        with contextlib.suppress(OSError):
+            times.append((str(path), path.stat().st_mtime_ns))
+    return tuple(times)
 
 
 def report_command(arguments: Sequence[str]) -> int:

@@ -22,7 +22,8 @@ _CHARACTERS = {"trial_id": 8, "measured_at": 16}
 
 def short_device(name: str) -> str:
     """A device's name without its maker and the words that all of its kind have."""
-    name = re.sub(r"^(NVIDIA|AMD|Intel\(R\)|Tesla|GeForce)\s+", "", name, flags=re.IGNORECASE)
+    name = re.sub(r"\((R|TM)\)", "", name)
+    name = re.sub(r"^(NVIDIA|AMD|Intel|Tesla|GeForce)\s+", "", name, flags=re.IGNORECASE)
     name = re.sub(r"(\s+\d+-Core)?\s+(CPU|Processor).*$", "", name, flags=re.IGNORECASE)
     return name if len(name) <= DEVICE_CHARACTERS else f"{name[: DEVICE_CHARACTERS - 1]}…"
 

@@ -63,8 +63,8 @@ def device_words(devices: Mapping[str, Overview]) -> str:
     groups: dict[str, list[str]] = {}
     for device, overview in devices.items():
         name = short_device(device)
-        if overview.has_mean:
-            name = fill("device", device=name, speedup=times(overview.geomean))
+        if said := _device_figure(overview):
+            name = fill("device", device=name, speedup=said)
         groups.setdefault(overall_word(overview), []).append(name)
     if len(groups) < 2:
         return ""
@@ -76,6 +76,23 @@ def device_words(devices: Mapping[str, Overview]) -> str:
         said = UNCLEAR if word == OTHERWISE else word.lower().rstrip(".")
         parts.append(fill("on", word=said, devices=join_words(names)))
     return capitalize(", ".join(parts)) + "."
+
+
+def _device_figure(overview: Overview) -> str:
+    """A device's counts where it is mixed, its mean where its pairs are alike, else their range."""
+    if overall_word(overview) == OTHERWISE:
+        return fill("mixed", faster=overview.faster, slower=overview.slower)
+    if overview.has_mean:
+        return times(overview.geomean)
+    clear = overview.faster + overview.slower + overview.equivalent > overview.ambiguous
+    return range_words(overview.low, overview.high) if clear and overview.settings > 1 else ""
+
+
+def range_words(low: float | None, high: float | None) -> str:
+    """The lowest and the highest speedup: `0.87× to 4.01×`; "" for none."""
+    if low is None or high is None:
+        return ""
+    return " to ".join(dict.fromkeys((times(low), times(high))))
 
 
 def overall_counts(overview: Overview, devices: Mapping[str, Overview] | None = None) -> str:
@@ -103,8 +120,10 @@ def overall_counts(overview: Overview, devices: Mapping[str, Overview] | None = 
 
 
 def typically(overview: Overview) -> str:
-    """A sentence with the geometric mean, and where most pairs lie; "" without a clear one."""
-    if overview.geomean is None or not overview.has_mean:
+    """A sentence with the geometric mean, and where most pairs lie; of unlike pairs their range."""
+    if overview.settings > 1:
+        return _unlike(overview)
+    if not overview.has_mean:
         return ""
     text = fill(
         "typical",
@@ -116,6 +135,13 @@ def typically(overview: Overview) -> str:
         text += fill("models", count=f"{overview.models:,}")
     spread = spread_words(overview.spread_low, overview.spread_high)
     return f"{', '.join(filter(None, (text, spread)))}."
+
+
+def _unlike(overview: Overview) -> str:
+    """A sentence with the range of pairs that differ in more than their model and resolution."""
+    names = {"candidate": name_of(overview.candidate), "baseline": name_of(overview.baseline)}
+    ends = range_words(overview.low, overview.high)
+    return f"{fill('unlike', **names, range=ends, settings=overview.settings)}." if ends else ""
 
 
 def spread_words(low: float | None, high: float | None) -> str:
@@ -133,7 +159,7 @@ def overall_word(overview: Overview) -> str:
             rule.word
             for rule in RULES
             if getattr(overview, rule.verdict) / overview.pairs >= rule.share
-            and (not rule.sign or rule.sign * turn > 0)
+            and (not rule.sign or overview.geomean is None or rule.sign * turn > 0)
         ),
         OTHERWISE,
     )

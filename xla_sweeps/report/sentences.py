@@ -31,6 +31,9 @@ SENTENCES: Mapping[str, str] = {
     "failed in": ", failed in {count}",
     "not measured in": ", {count} not measured",
     "typical": "{candidate} is typically {speedup} as fast as {baseline}",
+    "unlike": "{candidate} runs at {range} of {baseline}; over {settings} unlike settings there "
+    "is no mean",
+    "mixed": "{faster} faster, {slower} slower",
     "models": " (geometric mean over {count} models)",
     "spread": "8 of 10 between {low} and {high}",
     "compiling": "Compiling takes {seconds} longer",
@@ -130,7 +133,7 @@ status."""
 class Rule(NamedTuple):
     """An answer over many pairs, given where the share of all pairs has this verdict.
 
-    `sign` is 1 or -1 where the geometric mean must lie above or below 1.
+    `sign` is 1 or -1 where the geometric mean, if there is one, must lie above or below 1.
     """
 
     word: str

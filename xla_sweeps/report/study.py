@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 PODIUM_PLACES = 3
 LINES = 60
 
+OTHER = " (*) another device's fastest model is another."
+
 MARKS = {
     "*": " (*) preliminary: a single replicate, so that the interval does not show how replicates "
     "differ.",
@@ -47,8 +49,7 @@ QUESTIONS = {
         "The fastest model at each resolution",
         "a model whose throughput is known",
         ("at", "device", "fastest", "images/s", "95 %", "candidates", "as fast"),
-        "(*) another device's fastest model is another. With one candidate nothing can overtake "
-        "it.",
+        "With one candidate nothing can overtake it.",
     ),
     "distribution": Question(
         "How far apart are the models of a resolution?",
@@ -108,7 +109,8 @@ def tables(columns: Mapping[str, Sequence[Any]]) -> list[Table]:
             finding, lines = answer(entries, headline_of(scenario)[1])
             marked = [line[-1] for line in lines] if key == "inversions" else []
             shown = [text for mark, text in MARKS.items() if any(mark in cell for cell in marked)]
-            note = "".join([asked.note, *shown])
+            other = key == "fastest" and any(" *" in line[2] for line in lines)
+            note = "".join([asked.note, *shown, OTHER if other else ""])
             table = Table(scenario, key, asked.title, finding, asked.columns, tuple(lines), note)
             made += [table] if finding else []
     return made
@@ -122,15 +124,19 @@ def _rank_models(entries: Sequence[Entry], mode: str) -> dict[Place, list[Entry]
 def _fastest(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
     places = _rank_models(entries, mode)
     winners: dict[Any, set[str]] = {}
-    for place, (first, *_) in places.items():
+    compared: dict[Any, int] = {}
+    for place, (first, *others) in places.items():
         winners.setdefault(place[:2], set()).add(first.model)
+        compared[place[:2]] = compared.get(place[:2], 0) + bool(others)
+    several = [place for place, devices in compared.items() if devices > 1]
     lines: Lines = []
     for place, (first, *others) in places.items():
+        is_other = place[:2] in several and len(winners[place[:2]]) > 1
         tied = [other.model for other in others if not _apart(first, other)]
         lines.append(
             (
                 *_place(place),
-                f"{first.model}{' *' if len(winners[place[:2]]) > 1 else ''}",
+                f"{first.model}{' *' if is_other else ''}",
                 number(first.value),
                 interval(first.low, first.high, number),
                 str(1 + len(others)),
@@ -138,9 +144,12 @@ def _fastest(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
             )
         )
     finding = f"The fastest model{_by(mode)} in {count_noun(len(winners), 'setting')}"
-    if len({place.device for place in places}) > 1:
-        others_too = sum(len(models) > 1 for models in winners.values())
-        finding += f": another one on another device in {others_too} of them"
+    if several:
+        others_too = sum(len(winners[place]) > 1 for place in several)
+        finding += (
+            f": another one on another device in {others_too} of {len(several)} "
+            "where both had a choice"
+        )
     return f"{finding}." if places else "", lines
 
 

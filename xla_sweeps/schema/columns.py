@@ -260,6 +260,16 @@ class ModeColumns:
     )
     joules_per_sample_low: float | None = as_bound("lower", shown=PAGE)
     joules_per_sample_high: float | None = as_bound("upper", shown=PAGE)
+    compile_s: float | None = _number(
+        "time to prepare the mode: trace and first call; the median over replicates",
+        unit="s",
+        shown=PAGE,
+    )
+    memory_bytes: float | None = _number(
+        "the most memory in steady calls, weights included, by the device's allocator",
+        unit="bytes",
+        shown=PAGE,
+    )
     last_batch_compile_s: float | None = _number(
         "compiling for the last, smaller batch of an epoch, a part of compile_s; missing where all "
         "batches are of one size",
@@ -531,6 +541,11 @@ class ProvenanceColumns:
     )
     idle_watts_low: float | None = as_bound("lower")
     idle_watts_high: float | None = as_bound("upper")
+    watts_high: float | None = _number(
+        "highest power of the GPU while measured, of all modes; missing on a CPU",
+        unit="W",
+        shown=PAGE,
+    )
     foreign_cores: float | None = _number(
         "cores that other processes used meanwhile, the most of any replicate",
         unit="cores",

@@ -258,7 +258,7 @@ def test_devices_have_short_names_unless_two_would_be_alike(
     devices = (first, "AMD EPYC 9654 96-Core Processor", "NVIDIA A100-SXM4-40GB")
     show_rows([with_columns(SUMMARY.comparisons[0], device=device) for device in devices])
     shown = capsys.readouterr().out
-    for short in ("(Xeon(R))", "(EPYC 9654)", "(A100-SXM4-40GB)"):
+    for short in ("(Xeon)", "(EPYC 9654)", "(A100-SXM4-40GB)"):
         assert f"resnet50 {short}" in shown
     show_rows([with_columns(SUMMARY.comparisons[0], device=each) for each in (*devices, second)])
     shown = capsys.readouterr().out

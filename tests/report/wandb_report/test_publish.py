@@ -252,8 +252,9 @@ def test_a_devices_name_reaches_the_filters_unchanged() -> None:
     device = "Bob's \"A100\" = b <= c > d \\ Ärger ×2 #') within_last 5 days"
     values = {"device": device, "resolution_px": 224, "batch_size": 1, "keras": ""}
     setting = {**values, "copies": "together", "scenario": "call", "title": "t"}
+    setting["varied"] = ["device", "resolution_px", "batch_size"]
     names = ("entity", "project", "title", "description", "marker", "header", "run_id")
-    section: dict[str, Any] = {"question": "q", "text": "t", "setting": setting}
+    section: dict[str, Any] = {"question": "q", "text": "t", "settings": [setting], "pairs": 2}
     asked = {"where": "call", "cost": "train_step", "answer": "predict", "compare": "call"}
     sections = [{**section, "key": key, "scenario": name} for key, name in asked.items()]
     plan = {**dict.fromkeys(names, "x"), "sections": sections}

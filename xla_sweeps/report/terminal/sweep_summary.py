@@ -10,12 +10,12 @@ from pathlib import Path
 
 from rich.text import Text
 
-from xla_sweeps.analysis.overview import geometric_mean, spread
+from xla_sweeps.analysis.overview import LIKE, geometric_mean, spread
 from xla_sweeps.analysis.trust import trust
 from xla_sweeps.report.advice import SYMBOLS
 from xla_sweeps.report.figures import duration, times
 from xla_sweeps.report.labels import short_devices
-from xla_sweeps.report.overall import busy_words, spread_words, trust_words
+from xla_sweeps.report.overall import busy_words, range_words, spread_words, trust_words
 from xla_sweeps.report.sentences import SETTLE_ALL
 from xla_sweeps.report.terminal import console
 from xla_sweeps.report.terminal.sweep_progress import words_of
@@ -23,7 +23,7 @@ from xla_sweeps.report.terminal.tables import show_rows
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import by_scenario, is_aa_pair
-from xla_sweeps.schema.row import ComparisonRow
+from xla_sweeps.schema.row import ComparisonRow, value_of
 from xla_sweeps.system.text import count_noun, displayable
 from xla_sweeps.trial.monitor import WAIT_LIMIT_S
 
@@ -155,11 +155,16 @@ def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
             is_clear = f"{'are' if clear > 1 else 'is'} clear"
             console.paragraph(f"{pair}: not known yet, {some} {is_clear}: {SETTLE_ALL}")
             continue
+        settings = len({tuple(value_of(row, name) for name in LIKE) for row in group})
         mean, models = geometric_mean(speedups, [row.trial.model for row in group])
         over = f"{len(group)} of {count_noun(planned, 'planned trial')}"
         words = f"over {over}, {count_noun(models, 'model')}"
         between = spread_words(*spread(speedups, models))
-        mark = "~ " * any(row.status is Status.CONTAMINATED for row in group)
+        mark = "~ " * all(row.status is Status.CONTAMINATED for row in group)
+        if settings > 1:
+            ends = range_words(min(speedups), max(speedups))
+            console.paragraph(f"{pair}: {mark}{ends} {words}, {settings} unlike settings: no mean")
+            continue
         mean_words = f"{mark}geometric mean speedup {times(mean)} {words}"
         console.paragraph(f"{pair}: {'; '.join(filter(None, (mean_words, between)))}")
     if (aa_test := trust(rows)) is not None:

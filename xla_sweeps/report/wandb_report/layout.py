@@ -124,45 +124,66 @@ Grid = tuple[str, str, str, list[Any]]
 
 
 def grids(section: Mapping[str, Any], summary_run: str) -> list[Grid]:
-    """Panels below a section's text, of one scenario's runs."""
-    key, setting, scenario = section["key"], section["setting"] or {}, section["scenario"]
+    """Panels below a section's text, of one scenario's runs: a grid for each device's setting."""
+    scenario, settings = section["scenario"], section["settings"]
     compared = " and ".join([TRIALS, *headline(scenario), COMPARED])
-    here = " and ".join([compared, *at(setting)])
-    where = setting.get("title", "all settings")
-    made: list[Grid] = []
-    match key:
+    match section["key"]:
         case "everything":
             table = wr.WeavePanelSummaryTable(table_name=TABLE_KEY, layout=_layout(WIDE))
             own = f'Metric("ID") == {_literal(summary_run)}'
-            made = [("Trials", TRIALS, SPEEDUP, [_parallel()]), ("Summary", own, SPEEDUP, [table])]
-        case "answer":
-            for end, order in {"highest": SPEEDUP, "lowest": f"-{SPEEDUP}"}.items():
-                title = f"The {BAR_RUNS} {end}"
-                bars = _ranking(SPEEDUP, f"{title} speedups, log2")
-                made.append((title, compared, order, [bars]))
+            return [("Trials", TRIALS, SPEEDUP, [_parallel()]), ("Summary", own, SPEEDUP, [table])]
+        case "answer" if section["pairs"] > 1:
+            ends = {"highest": SPEEDUP, "lowest": f"-{SPEEDUP}"}.items()
+            titles = {f"The {BAR_RUNS} {end}": order for end, order in ends}
+            return [
+                (title, compared, order, [_ranking(SPEEDUP, f"{title} speedups, log2")])
+                for title, order in titles.items()
+            ]
+        case "compare":
+            return [grid for setting in settings[:1] for grid in _varied(setting, compared)]
+        case key:
+            return [
+                (title, " and ".join([compared, *at(setting)]), order, panels)
+                for setting in settings
+                for title, order, panels in _panels(key, setting["title"], scenario)
+            ]
+
+
+def _panels(key: str, where: str, scenario: str) -> list[tuple[str, str, list[Any]]]:
+    """The grids of a setting that answer a question: title, order, panels."""
+    match key:
         case "cost":
             what = f"{facts_of(scenario).call.capitalize()}s until compilation pays back"
-            title = f"{what}, over compile time, {where}"
-            points = _scatter("compile_s", "break_even_calls", title)
-            made = [("Trials", here, SPEEDUP, [points])]
-        case "where" if setting:
+            points = _scatter(
+                "compile_s", "break_even_calls", f"{what}, over compile time, {where}"
+            )
+            return [(where, SPEEDUP, [points])]
+        case "where":
             bars = _means(f"Mean speedup by family, log2, {where}", group="family")
-            made = [("Trials", here, SPEEDUP, [bars])]
-        case "fastest" if setting:
-            for name, title in PODIUMS.items():
-                bars = _ranking(name, f"{title}, the best {BAR_RUNS}, {where}")
-                made.append((title, here, name, [bars]))
-        case "flops" if setting:
+            return [(where, SPEEDUP, [bars])]
+        case "fastest":
+            return [
+                (title, name, [_ranking(name, f"{title}, the best {BAR_RUNS}, {where}")])
+                for name, title in PODIUMS.items()
+            ]
+        case "flops":
             over = f"over GMACs, {where}"
             speedups = _scatter("gmacs", SPEEDUP, f"Speedup, log2, {over}", log_y=False)
             rates = _scatter("gmacs", "throughput", f"Images/s {over}")
-            made = [("Trials", here, SPEEDUP, [rates, speedups])]
-        case "compare" if setting:
-            for column, words in VARIED.items():
-                title = f"Mean speedup by {words}, log2; the rest as in {where}"
-                bars = _means(title, group=KEYS.get(column, column))
-                rest = " and ".join([compared, *at(setting, column)])
-                made.append((f"By {words}", rest, SPEEDUP, [bars]))
+            return [(where, SPEEDUP, [rates, speedups])]
+    return []
+
+
+def _varied(setting: Mapping[str, Any], compared: str) -> list[Grid]:
+    """Panels that each vary one column of a setting, of those that have several values."""
+    made: list[Grid] = []
+    for column, words in VARIED.items():
+        if column not in setting["varied"]:
+            continue
+        title = f"Mean speedup by {words}, log2; the rest as in {setting['title']}"
+        bars = _means(title, group=KEYS.get(column, column))
+        rest = " and ".join([compared, *at(setting, column)])
+        made.append((f"By {words}", rest, SPEEDUP, [bars]))
     return made
 
 
@@ -178,7 +199,7 @@ def at(setting: Mapping[str, Any], varied: str = "") -> list[str]:
     filters = []
     for column, value in setting.items():
         key = f'Config("{KEYS.get(column, column)}.value")'
-        if column in ("title", "scenario", varied) or UNLOGGED.get(column) == value:
+        if column in ("title", "varied", "scenario", varied) or UNLOGGED.get(column) == value:
             continue
         if value is False:
             filters.append(f"{key} != True")

@@ -141,13 +141,25 @@ def setting_document(setting: Setting) -> dict[str, Any]:
     return {**values, "title": setting_words(values)}
 
 
+def _varied(setting: Setting, pairs: Sequence[ComparisonRow]) -> list[str]:
+    """The columns in which pairs differ from a setting that otherwise have its values."""
+    others = by_setting(pairs)
+    apart = [[a != b for a, b in zip(setting, other, strict=True)] for other in others]
+    return [
+        name
+        for place, name in enumerate(_SETTING)
+        if any(differ[place] and sum(differ) == 1 for differ in apart)
+    ]
+
+
 def sections(
     rows: Sequence[ComparisonRow], facts: Facts, difference: Difference | None = None
 ) -> list[dict[str, Any]]:
     """The questions with their answers, from the rows of all trials, and of published figures.
 
-    Each has a `key`, its `question`, a `text` in Markdown, the `scenario` ("" for all), and the
-    `setting` with the most pairs, whose runs the panels show, None without pairs.
+    Each has a `key`, its `question`, a `text` in Markdown, the `scenario` ("" for all), how many
+    `pairs` were compared, and of each device the `settings` with the most of them, two at least:
+    each has panels of its own.
     """
     groups = by_scenario(answers(rows), key=lambda row: row.trial.scenario)
     groups = groups or {str(Scenario.CALL): []}
@@ -155,16 +167,25 @@ def sections(
     for scenario, group in groups.items():
         suffix = f" ({scenario})" if len(groups) > 1 or scenario != Scenario.CALL else ""
         pairs = headline_pairs(group)
+        compared = [row for row in pairs if not row.speedup.verdict.is_missing]
         texts = {
             "answer": _answer(scenario, pairs),
             "where": _by_device(pairs, _families),
             "fastest": _findings(group),
             "flops": FLOPS,
             "cost": COST,
-            **({"compare": COMPARE} if len(by_setting(pairs)) > 1 else {}),
+            **({"compare": COMPARE} if len(by_setting(compared)) > 1 else {}),
         }
-        settings = map(setting_document, commonest(pairs))
-        shared = {"scenario": scenario, "setting": next(settings, None)}
+        limited = list(commonest(compared).items())[:DEVICES]
+        shared = {
+            "scenario": scenario,
+            "settings": [
+                setting_document(setting) | {"varied": _varied(setting, compared)}
+                for setting, own in limited
+                if len(own) > 1
+            ],
+            "pairs": len(compared),
+        }
         made += [
             {"key": key, "question": f"{QUESTIONS[key]}{suffix}", "text": text, **shared}
             for key, text in texts.items()
@@ -177,7 +198,14 @@ def sections(
         rows=ROWS.format(shown, headline) if shown < headline else "",
     )
     made += [
-        {"key": key, "question": QUESTIONS[key], "text": text, "scenario": "", "setting": None}
+        {
+            "key": key,
+            "question": QUESTIONS[key],
+            "text": text,
+            "scenario": "",
+            "settings": [],
+            "pairs": 0,
+        }
         for key, text in texts.items()
     ]
     return made
