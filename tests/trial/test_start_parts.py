@@ -35,7 +35,10 @@ class Processes:
     stopped: bool = False
 
     def start(self, tell: Callable[[protocol.Event], None], given: Mapping[str, str]) -> Any:
-        entry = Path(given["TF_XLA_FLAGS"].rpartition("=")[2], "entry") if given else None
+        assert not given or given["TF_XLA_FLAGS"].startswith("--tf_xla_max_cluster_size=5 ")
+        place = given["TF_XLA_FLAGS"].rpartition("=")[2] if given else ""
+        assert place[:1] == place[-1:] == ('"' if given else ""), "a folder's name may have blanks"
+        entry = Path(place.strip('"'), "entry") if given else None
         found = entry.read_bytes() if entry and entry.exists() else b""
         self.seen.append(found)
         if entry and self.keeps:

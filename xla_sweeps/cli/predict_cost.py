@@ -139,7 +139,7 @@ def numbers_of(text: str, option: str, *, least: int) -> list[int]:
     good = all(re.fullmatch("[0-9]{1,9}", word) for word in words)
     numbers = sorted({int(word) for word in words}) if good else [0]
     if len(numbers) < least or not all(1 <= number <= MAX_BATCH for number in numbers):
-        wanted = f"at least {least} different numbers" if least else "numbers"
+        wanted = f"at least {least} different numbers" if least > 1 else "numbers"
         raise ConfigError(f"{option} {text}: expected {wanted} from 1, as in 1,8,32,128")
     return numbers
 

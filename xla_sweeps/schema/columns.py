@@ -277,12 +277,11 @@ class ModeColumns:
         shown=WANDB,
     )
     start_parts: str = as_column(
-        "medians of the parts of a cold start, seconds: `interpreter=0.5 import=4.1 …`", default=""
+        "median seconds of a cold start's parts: `interpreter=0.5 import=4.1 …`", default=""
     )
-    cache_bytes: int | None = _number("size of the compiler's cache on disk", unit="bytes")
+    cache_bytes: int | None = _number("the compiler's cache on disk", unit="bytes")
     damaged_cache: str = as_column(
-        "what a start does whose warm cache has every entry cut in half: answers, or its failure",
-        default="",
+        "a start whose warm cache is damaged: answers, or its failure", default=""
     )
     input_share: float | None = _number(
         "the input pipeline alone takes this share of the mode's time; in scenario `fit`",

@@ -51,7 +51,7 @@ def _environment(trial: Trial, given: Mapping[str, str]) -> dict[str, str]:
 
 def _cache(folder: str, given: Mapping[str, str]) -> dict[str, str]:
     """The flag of XLA's persistent cache, after those that are given."""
-    flag = f"--tf_xla_persistent_cache_directory={folder}"
+    flag = f'--tf_xla_persistent_cache_directory="{folder}"'  # else a blank would end it
     return {"TF_XLA_FLAGS": " ".join([*given.get("TF_XLA_FLAGS", "").split(), flag])}
 
 
