@@ -27,7 +27,7 @@ DRIFT = 0.1  # relative change of a ratio from which it is no steady state's
 
 _DRIFT_PARTS = 100
 
-_DRIFT_CHANCE = 0.02  # share of noisy series without a shift that may be taken for one
+_DRIFT_CHANCE = 0.0075  # share of noisy series without a shift that may be taken for one
 
 _SHORTEST = 3  # the fewest values on a level
 
