@@ -254,7 +254,7 @@ def test_steady_trials_say_nothing_of_one_whose_rounds_scatter_far_more() -> Non
     steady, unknown = pool.prior(measured_alike(1)[0]), pool.prior(noisy)
     assert steady == prior_of(measured_alike(6))
     assert unknown == NOTHING.prior(noisy)
-    assert unknown.expected(noisy) > 0.04**2
+    assert unknown.variance_of(noisy) > 0.04**2
 
 
 @pytest.mark.parametrize("spread", coverage.SPREADS)
