@@ -107,6 +107,16 @@ def test_every_mode_is_proved_and_computes_what_eager_and_float64_do(
 
 
 @EACH
+def test_a_planted_error_of_a_thousandth_is_caught_early_and_late(engine: str) -> None:
+    found = told(engine, "planted_errors")
+    assert found.pop("none") == []
+    late = found.pop("eager compiles late")
+    assert {tuple(map(is_eager, modes)) for modes in found.values()} == {(False,)}
+    if engine != "torch":  # whose `whole` compiles nothing
+        assert list(map(is_eager, late)) == [True]
+
+
+@EACH
 def test_a_model_trains_with_the_loss_that_it_was_compiled_with(engine: str) -> None:
     modes = told(engine, "training_with_its_own_loss")["modes"]
     assert statuses(modes) == {"ok"}, modes

@@ -176,6 +176,43 @@ def measured_call() -> Any:
     return {**desk.measured(), "outputs": desk.bench.eager[0].tolist()}
 
 
+PLANTED, SETTLED = 1e-3, 8
+"""A relative error of outputs, and the calls after which a mode changes that changes late."""
+
+
+def planted_errors() -> Any:
+    """The modes that count as wrong, by what is planted in the second mode, or in eager's."""
+    plants = ("none", "wrong", "wrong late", "eager compiles late")
+    return {plant: wrong_modes(plant) for plant in plants}
+
+
+def wrong_modes(plant: str) -> list[str]:
+    engine = FRAMEWORK.benches[Scenario.CALL].engine
+    plain_step, plain_outputs = engine.executables.step, engine.executables.outputs
+    eager, second = MODES["call"][:2]
+    calls: dict[int, int] = {}
+
+    def factor(executable: Any) -> float:
+        count = calls[id(executable)] = calls.get(id(executable), 0) + 1
+        if plant == "eager compiles late" and executable.mode == eager and count == SETTLED:
+            executable.run = engine.whole(executable.run)
+        is_wrong = plant == "wrong" or (plant == "wrong late" and count > SETTLED)
+        return 1 + PLANTED * (is_wrong and executable.mode == second)
+
+    def step(executable: Any) -> None:
+        times = factor(executable)
+        plain_step(executable)
+        executable.last = keras.tree.map_structure(lambda head: head * times, executable.last)
+
+    def outputs(executable: Any, position: int = 0) -> Any:
+        return [head * factor(executable) for head in plain_outputs(executable, position)]
+
+    with mock.patch.multiple(engine.executables, step=step, outputs=outputs):
+        found = Desk(normalized, modes=(eager, second)).measured()
+    at_once = [mode for mode, each in found["modes"].items() if each["status"] != "ok"]
+    return [*at_once, *found["spoilt"]]
+
+
 def measured_training() -> Any:
     """Batch normalization in training is no single graph for PyTorch."""
     return Desk(network if ENGINE == "torch" else normalized, "train_step").measured()
@@ -444,6 +481,7 @@ def torch_proofs() -> Any:
 
 COMMON = (
     measured_call,
+    planted_errors,
     measured_training,
     training_with_its_own_loss,
     measured_predict,

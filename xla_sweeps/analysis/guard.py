@@ -48,7 +48,7 @@ EARLY = 3
 ALIKE = 1.0
 """Standard errors of the correlation of neighbouring pairs above which runs give the error."""
 
-RUN = 4  # pairs of a run
+RUN, FEWEST_RUNS = 4, 3  # pairs of a run, and the fewest runs that give an error
 
 
 class Pair(NamedTuple):
@@ -153,7 +153,7 @@ def fit(ratios: Numbers, before_first: Sequence[bool]) -> tuple[Numbers, Numbers
     scale = np.linalg.inv(design.T @ design)[0, 0]
     error, freedom = np.sqrt(variance * scale), np.full(variance.shape, float(left))
     count, runs = len(before_first), len(before_first) // RUN
-    if runs > 1:
+    if runs >= FEWEST_RUNS:
         products = (residuals[..., 1:] * residuals[..., :-1]).sum(axis=-1)
         alike = count * products + squares > ALIKE * math.sqrt(count) * squares
         latest = residuals[..., count - runs * RUN :]

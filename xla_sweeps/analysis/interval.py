@@ -88,7 +88,7 @@ class Prior(NamedTuple):
     freedom: float = FREEDOM
     scatter: float = math.inf
 
-    def expected(self, figure: Figure) -> float:
+    def variance_of(self, figure: Figure) -> float:
         """The variance of one replicate of a figure."""
         return self.scale * (self.between + self.share * figure.scatter + figure.within)
 

@@ -85,7 +85,7 @@ class Pool:
         if learned and figure.scatter <= FAR * learned.scatter:
             return learned
         unknown = built_in(figure.name, on_gpu=figure.on_gpu, scatter=figure.scatter)
-        if learned is None or unknown.expected(figure) > learned.expected(figure):
+        if learned is None or unknown.variance_of(figure) > learned.variance_of(figure):
             return unknown
         return learned._replace(freedom=FREEDOM)
 

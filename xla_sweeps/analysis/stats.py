@@ -27,7 +27,7 @@ DRIFT = 0.1  # relative change of a ratio from which it is no steady state's
 
 _DRIFT_PARTS = 100
 
-_DRIFT_CHANCE = 0.02  # share of noisy series without a shift that may be taken for one
+_DRIFT_CHANCE = 0.0075  # share of noisy series without a shift that may be taken for one
 
 _SHORTEST = 3  # the fewest values on a level
 
@@ -195,19 +195,32 @@ def shifts(values: Sequence[float], *, by: float, chance: float) -> bool:
         Pettitt (1979), A Non-Parametric Approach to the Change-Point Problem.
     """
     numbers = np.asarray(values, dtype=float)
-    splits = np.arange(_SHORTEST, numbers.size - _SHORTEST + 1)
-    if not splits.size:
+    if numbers.size < 2 * _SHORTEST:
         return False
-    ranks = numbers.argsort().argsort() - (numbers.size - 1) / 2
-    orders = np.random.default_rng(0).permuted(np.tile(ranks, (_ORDERS, 1)), axis=1)
-    scale = np.sqrt(splits * (numbers.size - splits))
-    apart = np.abs(np.cumsum([ranks, *orders], axis=1)[:, splits - 1]) / scale
-    point = int(splits[apart[0].argmax()])
-    farthest = apart.max(axis=1)
-    if (farthest[1:] >= farthest[0] - 1e-9).mean() > chance:
-        return False
+    apart = _apart(numbers.argsort().argsort().astype(float))
+    point = int(apart.argmax()) + _SHORTEST
     before, after = np.median(numbers[:point]), np.median(numbers[point:])
-    return bool(max(before, after) > (1 + by) * min(before, after))
+    if max(before, after) <= (1 + by) * min(before, after):
+        return False
+    by_chance = (_farthest_by_chance(numbers.size) >= apart.max() - 1e-9).mean()
+    return bool(by_chance <= chance)
+
+
+def _apart(ranks: _Numbers) -> _Numbers:
+    """Distance of the ranks before each point and after it, in standard errors up to a factor."""
+    size = ranks.shape[-1]
+    splits = np.arange(_SHORTEST, size - _SHORTEST + 1)
+    sums = np.cumsum(ranks - (size - 1) / 2, axis=-1)[..., splits - 1]
+    distances: _Numbers = np.abs(sums) / np.sqrt(splits * (size - splits))
+    return distances
+
+
+@functools.cache
+def _farthest_by_chance(size: int) -> _Numbers:
+    """The largest of these distances of random orders."""
+    ranks = np.tile(np.arange(size, dtype=float), (_ORDERS, 1))
+    farthest: _Numbers = _apart(np.random.default_rng(0).permuted(ranks, axis=1)).max(axis=-1)
+    return farthest
 
 
 def ratio_interval(log_ratios: Sequence[float] | _Numbers) -> Interval:

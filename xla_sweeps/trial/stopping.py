@@ -13,6 +13,7 @@ from xla_sweeps.schema.measurement import Round
 from xla_sweeps.schema.trial import Effort
 
 MAX_CONTAMINATED_SHARE = 0.2
+REPEATED = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,8 +156,16 @@ def headline_half_width(rounds: Sequence[Round], pairs: Sequence[tuple[str, str]
 
 
 def drifts(rounds: Sequence[Round], pairs: Sequence[tuple[str, str]]) -> bool:
-    """True if the ratio of a pair surely changes over the rounds, by more than `stats.DRIFT`."""
-    return any(stats.drifts(log_ratios(rounds, *pair)) for pair in pairs)
+    """True if the ratio of a pair changes over the rounds, by more than `stats.DRIFT`.
+
+    A sudden change may be by chance in `REPEATED` of cases: it only costs measuring again.
+    """
+    ratios = [log_ratios(rounds, *pair) for pair in pairs]
+    return any(
+        stats.drifts(each)
+        or stats.shifts(list(map(math.exp, each)), by=stats.DRIFT, chance=REPEATED)
+        for each in ratios
+    )
 
 
 def log_ratios(rounds: Sequence[Round], baseline: str, candidate: str) -> list[float]:
