@@ -41,7 +41,7 @@ def use_script() -> None:
         replicate.CLOCK_SLACK_S = math.inf
     if ack := os.environ.get("ACK"):
         recording.save = partial(acknowledge, recording.save, ack)
-        runner.save = recording.save
+        vars(runner)["save"] = recording.save
     if "impatient" in script:
         defaults = RunHeader.__init__.__kwdefaults__
         assert defaults is not None
