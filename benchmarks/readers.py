@@ -44,6 +44,7 @@ def write_trials(results: Path, count: int, seed: int) -> None:
     for number in range(count):
         record = _scaled(copy.deepcopy(golden), source)
         record["trial_id"] = f"{number:016x}"
+        record["status"], record["contamination"] = "ok", {}
         record["request_id"] = f"{number:016x}"
         record["trial"]["model"]["resolution_px"] = 32 + number
         record["words"][1] = f"resolution={32 + number}"

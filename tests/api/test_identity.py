@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import xla_sweeps as xs
-from xla_sweeps.api import shipping
+from xla_sweeps.api import functions, shipping
 
 
 def make(*sizes: Any, **named: Any) -> Any:
@@ -341,6 +341,19 @@ def test_a_folder_of_other_bytes_is_never_overwritten_nor_used() -> None:
     assert other != folder
     assert folder_of(builder) == other
     assert (other / "model.py").read_bytes() == (folder / "model.py").read_bytes(), "one trial"
+
+
+def test_a_model_whose_files_were_replaced_meanwhile_has_no_result(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def replace(words: Any, show: Any) -> Any:
+        (file,) = Path("results").glob("models/*/code.pickle")
+        file.write_bytes(b"another")
+        return {"summary": None, "exit_code": 0}, ()
+
+    monkeypatch.setattr(functions, "_follow_command", replace)
+    with pytest.raises(xs.XlaSweepsError, match="its files were replaced while the model was"):
+        xs.measure(functools.partial(make, [8]))
 
 
 def test_no_link_in_a_results_folder_is_followed(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from changed_rows import with_columns
+from factories import failed_outcome, make_outcome, make_record
 from hypothesis import given
 from hypothesis import strategies as st
 from live_markdown import HOSTILE, kinds, live
@@ -17,10 +19,13 @@ from wandb_runs import SUMMARY
 
 from xla_sweeps.analysis.changes import difference_of
 from xla_sweeps.analysis.matching import Side
+from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.guard import MARKER, MOST_CHARACTERS, markdown_of, text_of
 from xla_sweeps.report.markdown import code, escape, table
 from xla_sweeps.report.run_content import run_notes
+from xla_sweeps.report.terminal.notebook import rows_html, rows_text, trial_html
 from xla_sweeps.report.wandb_report.text import environment, sections
+from xla_sweeps.schema.measurement import Status
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -86,6 +91,7 @@ def document(**changes: Any) -> dict[str, Any]:
     return {
         **{"model": "m", "device": "d", "verdict": "broke", "detect": 0.05, "differences": {}},
         **{"pairs": [], "contaminated_pairs": 0, "took_turns": True, "command": "c"},
+        **{"out_of_time": False, "planned_pairs": 4},
         **broken({"after": "it crashed"}),
         **changes,
     }
@@ -115,6 +121,20 @@ def test_a_long_report_is_cut_between_lines_so_that_nothing_of_it_is_left_open()
     assert source.endswith(" |\n…\n")
     assert live(source.partition("\n")[2]) == []
     assert live(markdown_of(document(command="` @x " * 50_000)).partition("\n")[2]) == []
+
+
+@pytest.mark.parametrize("evil", HOSTILE)
+def test_a_notebook_and_a_prompt_show_the_text_of_others_as_text(evil: str) -> None:
+    failure = failed_outcome(Status.COMPILE_ERROR, evil)
+    trial = summarize([make_record(modes={"graph": make_outcome(0.2), "xla": failure})])
+    trial = replace(trial, flags=(evil,))
+    lines, notes = [["a", evil], [evil, "b"]], [evil]
+    pages = rows_html(lines, notes), trial_html(trial, evil, "failed")
+    for page in (*pages, rows_text(lines, notes)):
+        assert not [one for one in live(page) if one.startswith("U+")]
+    for page in pages:
+        assert {*re.findall("</?([a-z]+)", page)} <= {"pre", "span"}
+    assert len(rows_text(lines, ()).splitlines()) == 2
 
 
 @pytest.mark.parametrize("evil", HOSTILE)

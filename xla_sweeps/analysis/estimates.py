@@ -175,6 +175,7 @@ class Samples:
             for of in (_of_stream, _of_singles)
         )
         self._quiet = np.array([not one.dirty for one in rounds], dtype=bool)
+        self._kept: dict[tuple[tuple[str, ...], bool, bool], Seconds] = {}
 
     def fill_share(self, label: str) -> float:
         """Share of a mode's blocks that filling the device's queue takes; 0 for an unknown mode."""
@@ -185,6 +186,12 @@ class Samples:
 
         Where one input was timed, each round is brought to the rate over all inputs.
         """
+        key = labels, contaminated, single
+        if key not in self._kept:
+            self._kept[key] = self._call_s(*key)
+        return self._kept[key]
+
+    def _call_s(self, labels: tuple[str, ...], contaminated: bool, single: bool) -> Seconds:
         if not {*labels} <= self._place.keys():
             return np.empty((0, len(labels)))
         chosen = (self._singles if single else self._streams)[

@@ -77,6 +77,7 @@ def signed_rank_interval(differences: Sequence[float] | _Numbers) -> Interval:
     return Interval(estimate=float(estimate), low=float(low), high=float(high))
 
 
+@functools.lru_cache(maxsize=2)  # one may take 32 MB
 def _pairs(count: int) -> tuple[Any, Any]:
     """The indices of all pairs, each value with itself too; of many values, of drawn pairs."""
     if count <= MAX_PAIRED:

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from xla_sweeps.errors import ConfigError
+from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.system import files
 
 
@@ -55,9 +55,18 @@ def keep(made: Path, digest: str) -> Path:
             _OURS[folder.absolute()] = new
             return folder
         ours = _OURS.get(folder.absolute(), new)
-        if _hashes(folder, [*new]) in (new, ours) and ours.get("path.json") == new.get("path.json"):
+        present = _hashes(folder, [*new])
+        if present in (new, ours) and ours.get("path.json") == new.get("path.json"):
+            _OURS[folder.absolute()] = present
             return folder
     raise AssertionError("numbers end")
+
+
+def require_unchanged(folder: Path) -> None:
+    """Refuse a model that was measured while its files were replaced, by an `XlaSweepsError`."""
+    ours = _OURS.get(folder.absolute())
+    if ours is not None and _hashes(folder, [*ours]) != ours:
+        raise XlaSweepsError(f"{folder}: its files were replaced while the model was measured")
 
 
 def _hashes(folder: Path, names: Sequence[str]) -> Mapping[str, str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from xla_sweeps.api import shipping, supervisor
 from xla_sweeps.api.border import file_word, folder_given, refusing
+from xla_sweeps.api.folders import require_unchanged
 from xla_sweeps.api.kernel import require_free_gpus
 from xla_sweeps.api.progress import follower
 from xla_sweeps.api.table import SHOWN, Table, of_rows
@@ -69,6 +70,8 @@ def measure(
     _add_model(given, model, inputs, batch_size, folder)
     words = _words(given)
     end, warnings = _follow_command((*words, "ui=json"), show)
+    if given["model"] == LOCAL:
+        require_unchanged(Path(given["path"]).parent)
     if end["summary"] is None:
         raise _no_record_error(end["exit_code"])
     return Trial(

@@ -89,12 +89,20 @@ def diagnose(
         *_devices(),
         *_versions(facts["packages"]),
         *_flags(facts["flags"]),
+        *_search_path(),
         _governor(facts["cpu"]),
         *_quiet(seconds),
         *_disk(results_dir),
         _wandb(),
         *(_compiles(device) if device else ()),
     ]
+
+
+def _search_path() -> Iterator[Finding]:
+    """An empty part of PYTHONPATH, as `PYTHONPATH=$PYTHONPATH:/x` makes."""
+    if "" in os.environ.get("PYTHONPATH", "x").split(os.pathsep):
+        shown = "PYTHONPATH has an empty part: Python loads modules of the current folder"
+        yield Finding("warn", "PYTHONPATH", shown, "remove the colon at its start, end or middle")
 
 
 def _next(findings: Sequence[Finding]) -> str:

@@ -14,40 +14,41 @@ from rich.text import Text
 from xla_sweeps.report.terminal.console import COLOURS, PLAIN, PLAIN_WIDTH, UNBOUNDED
 from xla_sweeps.report.terminal.tables import modes_table
 from xla_sweeps.schema.row import TrialSummary
+from xla_sweeps.system.text import displayable
 
 
 def rows_text(lines: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
     """Lines of cells, the first of headings, in columns, and notes below them."""
-    text = _record(_rows_table(lines), *notes).export_text()
+    text = _record(_rows_table(lines), *map(displayable, notes)).export_text()
     return "\n".join(line.rstrip() for line in text.splitlines())
 
 
 def rows_html(lines: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
     """The same as HTML."""
-    return _html(_rows_table(lines), *notes)
+    return _html(_rows_table(lines), *map(displayable, notes))
 
 
 def trial_html(summary: TrialSummary, sentence: str, verdict: str) -> str:
     """A trial's answer, modes, failures and flags as HTML; no script, nothing from elsewhere."""
     reasons = [
-        Text(f"{mode.label}: {mode.failure.message}"[:300], style=COLOURS["failed"])
+        Text(displayable(f"{mode.label}: {mode.failure.message}"[:300]), style=COLOURS["failed"])
         for mode in summary.modes
         if mode.failure
     ]
     return _html(
-        Text(sentence[:1000], style=f"bold {COLOURS[verdict]}"),
+        Text(displayable(sentence[:1000]), style=f"bold {COLOURS[verdict]}"),
         modes_table(replace(summary, modes=summary.modes[:20])),
         *reasons[:5],
-        Text(" ".join(summary.flags)[:500], style="dim"),
+        Text(displayable(" ".join(summary.flags)[:500]), style="dim"),
     )
 
 
 def _rows_table(lines: Sequence[Sequence[str]]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in lines[0]:
-        table.add_column(heading, no_wrap=True)
+        table.add_column(displayable(heading), no_wrap=True)
     for line in lines[1:]:
-        table.add_row(*line)
+        table.add_row(*map(displayable, line))
     return table
 
 
