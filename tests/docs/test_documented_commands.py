@@ -201,6 +201,9 @@ def test_every_command_is_taken_as_written(document: str, folder: Path) -> None:
     for words in commands_of(document):
         if words[0] == "sweep" and words[1] != "--list":
             plan(words, folder)
+        elif "--watch" in words:  # runs until it is interrupted
+            with pytest.raises(Parsed):
+                parse_alone(words, folder)
         elif words[0] in READ or words == ["sweep", "--list"]:
             done = command(*words, cwd=folder)
             allowed = (0, 1, 3) if "--fail-on" in words else (0,)

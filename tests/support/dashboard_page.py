@@ -28,7 +28,7 @@ SECTIONS = (
     "fastest",
     "flops",
     "cost",
-    "compare",
+    "series",
     "broke",
     "trust",
     "everything",

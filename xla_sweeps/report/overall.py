@@ -12,11 +12,11 @@ from xla_sweeps.report.advice import capitalize, count_calls, name_of
 from xla_sweeps.report.figures import percent, short_duration, times
 from xla_sweeps.report.labels import join_words, short_device
 from xla_sweeps.report.sentences import (
+    AGREEING,
     DEVICES_NAMED,
     NOTHING,
     OTHERWISE,
     RULES,
-    UNCLEAR,
     fill,
 )
 from xla_sweeps.schema.measurement import Status
@@ -59,22 +59,21 @@ def folders_words(folders: Mapping[str, int]) -> str:
 
 
 def device_words(devices: Mapping[str, Overview]) -> str:
-    """A sentence with the word of each device; "" where all devices have the same."""
+    """A sentence with the word of each device; "" where all devices agree."""
     groups: dict[str, list[str]] = {}
     for device, overview in devices.items():
         name = short_device(device)
         if said := _device_figure(overview):
             name = fill("device", device=name, speedup=said)
         groups.setdefault(overall_word(overview), []).append(name)
-    if len(groups) < 2:
+    if len(groups) < 2 or any({*groups} <= {*alike} for alike in AGREEING):
         return ""
     order = [*(rule.word for rule in RULES), OTHERWISE]
     parts = []
     for word in sorted(groups, key=order.index):
         names, more = groups[word][:DEVICES_NAMED], len(groups[word]) - DEVICES_NAMED
         names += [fill("more devices", count=more)] if more > 0 else []
-        said = UNCLEAR if word == OTHERWISE else word.lower().rstrip(".")
-        parts.append(fill("on", word=said, devices=join_words(names)))
+        parts.append(fill("on", word=word.lower().rstrip("."), devices=join_words(names)))
     return capitalize(", ".join(parts)) + "."
 
 

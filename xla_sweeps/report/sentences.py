@@ -162,11 +162,11 @@ DRAWN_PIPELINE = (
     "shuffles and batches nothing, so a real one takes longer. data=PATH measures one of pictures."
 )
 
-OTHERWISE = "It depends."
+OTHERWISE = "Mixed."
 """There are clear verdicts of two kinds."""
 
-UNCLEAR = "mixed"
-"""`OTHERWISE`, said of one device among others."""
+AGREEING = (("Yes.", "Usually yes."), ("No.", "Usually no."))
+"""Words of several devices that are no contradiction."""
 
 DEVICES_NAMED = 4
 """Maximum number of devices that an answer names for each word."""

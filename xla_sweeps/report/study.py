@@ -131,7 +131,7 @@ def _fastest(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
     several = [place for place, devices in compared.items() if devices > 1]
     lines: Lines = []
     for place, (first, *others) in places.items():
-        is_other = place[:2] in several and len(winners[place[:2]]) > 1
+        is_other = len(winners[place[:2]]) > 1
         tied = [other.model for other in others if not _apart(first, other)]
         lines.append(
             (

@@ -80,7 +80,7 @@ def test_rows_share_the_number_of_their_question_and_the_preferred_one_answers()
     )
     numbers = numbers_of(table_of([first | change for change in changes]))
     assert numbers["question"] == [0, 0, 0, 1, 2]
-    assert numbers["configuration"] == [0] * 5, "on whichever device and in whichever modes"
+    assert numbers["like"] == [0, 0, 0, 1, 0], "whatever the modes"
     assert numbers["trial"] == [0, 1, 2, 3, 0]
     assert numbers["preference"] == [0, 1, 2, 0, 0]
     assert numbers["twin"] == [0, 0, 0, 0, 1]
@@ -113,6 +113,7 @@ def test_a_band_is_the_widest_of_what_was_measured_on_a_device() -> None:
     table = table_of(rows)
     assert bands_of(table, numbers_of(table)["twin"]) == [
         {"scenario": "call", "device": "A", "trials": 3, "floor": 0.03, "twins": 1}
+        | {"contaminated": "0 of 2"}
     ]
 
 

@@ -45,8 +45,8 @@ SHOWN_CHARTS = """[...document.querySelectorAll('figure.chart')]
   .filter((figure) => figure.checkVisibility())
   .map((figure) => figure.dataset.chart)"""
 
-CHARTS = ["pairs", "where", "flops", "cost", "devices", "twins", "settings"]
-"""Charts of a study of many models and devices; those over resolution and batch need one model."""
+CHARTS = ["pairs", "where", "flops", "cost", "series", "twins"]
+"""Charts of a study of many models and devices."""
 
 NAME = """((element) => element === document.body ? '' : [
   element.tagName, element.id, element.name ?? '', element.value ?? '',
@@ -148,7 +148,7 @@ def test_a_chart_comes_back_with_the_rows_it_needs(browser: Browser, study: Stud
     browser.evaluate("void (location.hash = '')")
     browser.wait("xlaSweeps.rows() > 0")
     draw_everything(browser)
-    assert browser.evaluate(SHOWN_CHARTS) == CHARTS[:-1]
+    assert browser.evaluate(SHOWN_CHARTS) == CHARTS
     assert browser.evaluate("document.querySelectorAll('figure.chart svg.plot').length") == 6
 
 
@@ -178,20 +178,7 @@ def test_a_part_that_is_moved_away_and_back_between_two_frames_is_drawn(
           place(near);
         })()"""
     )
-    browser.wait("document.getElementById('trust-lines') !== null", timeout_s=10)
-
-
-def test_parallel_coordinates_are_drawn_on_opening_and_changes_only_where_folders_are_compared(
-    browser: Browser, study: Studies
-) -> None:
-    visit(browser, study(300))
-    draw_everything(browser)
-    assert browser.evaluate("document.getElementById('difference').checkVisibility()") is False
-    lines = "document.querySelectorAll('.fold-chart svg').length"
-    assert browser.evaluate(lines) == 0
-    browser.click(".fold-chart > summary")
-    browser.wait(f"{lines} === 1")
-    assert browser.complaints == []
+    browser.wait("document.querySelector('#trust-charts > :last-child h3') !== null", timeout_s=10)
 
 
 def test_the_header_shows_the_share_of_the_planned_trials(browser: Browser, tmp_path: Path) -> None:
@@ -342,23 +329,6 @@ def test_chips_are_pressed_by_key_and_keep_the_focus(browser: Browser, study: St
     )
     browser.press(" ")
     assert browser.evaluate("xlaSweeps.rows()") == everything
-
-
-@pytest.mark.each_browser
-def test_tabs_follow_the_arrow_keys(browser: Browser, study: Studies) -> None:
-    visit(browser, study(300))
-    draw_everything(browser)
-    focus_by_tab(browser, "element.getAttribute('role') === 'tab'")
-    seen = []
-    for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft", "Home", "End"):
-        browser.press(key)
-        seen.append(browser.evaluate("document.activeElement.dataset.tab"))
-        browser.wait("document.activeElement.getAttribute('aria-selected') === 'true'")
-        assert (
-            browser.evaluate("document.querySelectorAll('[role=tab][aria-selected=true]').length")
-            == 1
-        )
-    assert seen == ["absolute", "percent", "throughput", "percent", "throughput", "percent"]
 
 
 @pytest.mark.each_browser

@@ -155,8 +155,7 @@ def test_the_findings_of_the_study_are_told_with_published_figures_beside_ones_o
     rows = [pair(1, 4.0), pair(2, 3.9), pair(3, 1.5, device="B"), failed(4)]
     text = text_of("fastest", rows)
     assert (
-        "**The fastest model at each resolution.** The fastest model with XLA in 1 setting: "
-        in (text)
+        "**The fastest model at each resolution.** The fastest model with XLA in 1 setting." in text
     )
     assert "- 224 px, batch 4, Some: net1 \\* (400.0 images/s)\n" in text
     assert "**Podiums.** The first places of 1 ranking: 1 model." in text

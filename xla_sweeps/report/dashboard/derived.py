@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xla_sweeps.analysis.cost import COST_COLUMNS
-from xla_sweeps.analysis.overview import PREFERENCE
-from xla_sweeps.report.labels import TELLING, told_apart
-from xla_sweeps.schema.column import Part
+from xla_sweeps.analysis.overview import LIKE, PREFERENCE
+from xla_sweeps.analysis.ranking import SETTING
+from xla_sweeps.report.labels import TELLING, setting_words, told_apart
 from xla_sweeps.schema.columns import MEASURED, Verdict
+from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import by_count, is_aa_pair, is_mode
 from xla_sweeps.schema.row import COLUMNS, QUESTION
 from xla_sweeps.store.table import add_price
@@ -31,23 +33,23 @@ _TOLD_APART_BY = ("results", *TELLING[:-1], "measured_at", TELLING[-1])
 """Columns that tell rows of one name apart, the plainest first."""
 
 
-SIDES = tuple(
-    name
-    for name, column in COLUMNS.items()
-    if column.asked and (name == "device" or column.asked.part is Part.SIDES)
-)
-"""Columns of the question that say on which device and which modes are compared."""
+DERIVED_TEXTS = ("suffix", "suffix_asked", "setting", "ranked_at", "failed_side", "marks")
+DERIVED_NUMBERS = ("break_even_images", *COST_COLUMNS)
 
-DERIVED_TEXTS, DERIVED_NUMBERS = ("suffix", "suffix_asked"), ("break_even_images", *COST_COLUMNS)
+FEW_REPLICATES = 3
+"""A measurement with fewer has the mark `*`."""
 
 
 def with_derived(table: pyarrow.Table) -> pyarrow.Table:
-    """The table with `break_even_images`, the price columns, `suffix` and `suffix_asked`.
+    """The table with the derived columns.
 
     The prices are those of a machine that costs 1 an hour: the page multiplies them by its price.
     `break_even_images` is infinite where compiling never pays back, and missing where that is not
     known. `suffix` is what tells a row from those of the same name, "" if there are none;
-    `suffix_asked` tells only questions apart, of which each is drawn once.
+    `suffix_asked` tells only questions apart, of which each is drawn once. `setting` is what models
+    that are ranked share, in words; `ranked_at` has the resolution too. `failed_side` is the side
+    that failed, "" for none. `marks` are those of the row's figures: `~` contaminated, `*` few
+    replicates, `h` the device waits for the host.
     """
     import pyarrow
 
@@ -64,11 +66,54 @@ def with_derived(table: pyarrow.Table) -> pyarrow.Table:
         values = {name: table[name].to_pylist() for name in (*_NAMED_BY, *by)}
         told = [text and f" · {text}" for text in told_apart(values, _NAMED_BY, by)]
         table = table.append_column(column, pyarrow.array(told, pyarrow.string()))
+    texts = {"setting": _settings_of(table, SETTING)}
+    texts["ranked_at"] = _settings_of(table, ("resolution_px", *SETTING))
+    texts |= {"failed_side": _failed_sides(table), "marks": _marks_of(table)}
+    for column, said in texts.items():
+        table = table.append_column(column, pyarrow.array(said, pyarrow.string()))
     return table
 
 
+def _settings_of(table: pyarrow.Table, names: Sequence[str]) -> list[str]:
+    """The values of these columns in words, without the scenario."""
+    asked = [name for name in names if name != "scenario"]
+
+    @cache
+    def words_of(values: tuple[Any, ...]) -> str:
+        whole = {
+            name: int(value) if isinstance(value, float) else value
+            for name, value in zip(asked, values, strict=True)
+            if value is not None
+        }
+        kinds = {name: COLUMNS[name].kind for name in whole}
+        return setting_words(
+            {name: bool(value) if kinds[name] is bool else value for name, value in whole.items()}
+        )
+
+    return [*map(words_of, zip(*(table[name].to_pylist() for name in asked), strict=True))]
+
+
+def _failed_sides(table: pyarrow.Table) -> list[str]:
+    modes = (table[name].to_pylist() for name in ("failed_mode", "baseline"))
+    return [
+        ("baseline" if failed == baseline else "candidate") if failed else ""
+        for failed, baseline in zip(*modes, strict=True)
+    ]
+
+
+def _marks_of(table: pyarrow.Table) -> list[str]:
+    names = ("status", "replicates", "origin", "host_bound", "speedup")
+    rows = zip(*(table[name].to_pylist() for name in names), strict=True)
+    return [
+        "~" * (status == Status.CONTAMINATED)
+        + "*" * bool(origin == MEASURED and speedup and (replicates or 0) < FEW_REPLICATES)
+        + " h" * bool(waits)
+        for status, replicates, origin, waits, speedup in rows
+    ]
+
+
 def numbers_of(table: pyarrow.Table) -> dict[str, list[int]]:
-    """Numbers that a row shares with all of its configuration, question or trial.
+    """Numbers that a row shares with all of its question, like settings or trial.
 
     Of a question's rows the one with the highest `preference` answers. A/A pairs have `twin` 1.
     """
@@ -86,8 +131,8 @@ def numbers_of(table: pyarrow.Table) -> dict[str, list[int]]:
         ranks[row] = seen[question[row]]
         seen[question[row]] += 1
     return {
-        "configuration": numbers_by(name for name in QUESTION if name not in SIDES),
         "question": question,
+        "like": numbers_by(LIKE),
         "trial": numbers_by(("trial_id", "results")),
         "preference": ranks,
         "twin": [int(_is_twin(*pair)) for pair in _pairs_of(table)],
@@ -128,7 +173,6 @@ _FACTS = {
     "Software": "software",
     "Driver": "driver",
     "Environment": "environment_flags",
-    "Hosts": "host",
 }
 
 
@@ -161,7 +205,37 @@ def bands_of(table: pyarrow.Table, twins: list[int]) -> list[dict[str, Any]]:
     bands = measured.group_by(keys).aggregate([("floor", "max"), ("twin", "sum")])
     trials = table.group_by(keys).aggregate([("trial_id", "count_distinct")])
     whole = trials.join(bands, keys).rename_columns([*keys, "trials", "floor", "twins"])
-    return list(whole.sort_by([(name, "ascending") for name in keys]).to_pylist())
+    lines = list(whole.sort_by([(name, "ascending") for name in keys]).to_pylist())
+    columns = {name: measured[name].to_pylist() for name in (*keys, *_QUIET)}
+    return [{**line, **_quiet_facts(columns, tuple(line[key] for key in keys))} for line in lines]
+
+
+_QUIET = (
+    *("status", "host_bound", "cv_percent", "within_percent", "between_percent"),
+    *("sm_clock_mhz_low", "sm_clock_mhz_high", "temperature_high"),
+)
+
+
+def _quiet_facts(columns: dict[str, list[Any]], group: tuple[Any, ...]) -> dict[str, str]:
+    """How quiet a device was over its measurements in a scenario, in words."""
+    rows = zip(*(columns[name] for name in ("scenario", "device", *_QUIET)), strict=True)
+    own = [row[2:] for row in rows if row[:2] == group]
+    states, waits, noise, within, between, low, high, heat = (
+        zip(*own, strict=True) if own else [()] * 8
+    )
+    spreads = [pair for pair in zip(within, between, strict=True) if pair[0] and pair[1]]
+    facts = {"contaminated": f"{states.count(Status.CONTAMINATED)} of {len(own)}"}
+    if any(waits):
+        facts["waiting"] = f"{sum(map(bool, waits))} of {len(own)}"
+    if known := [value for value in noise if value]:
+        facts["noise"] = f"{np.median(known):.2g} %"
+    if spreads:
+        facts["between"] = f"{sum(b > a for a, b in spreads)} of {len(spreads)}"
+    if any(low):
+        facts["clocks"] = f"{min(filter(None, low)):,.0f} to {max(filter(None, high)):,.0f} MHz"
+    if any(heat):
+        facts["heat"] = f"{max(filter(None, heat)):.0f} °C"
+    return facts
 
 
 def _pairs_of(table: pyarrow.Table) -> Iterator[tuple[str, str]]:

@@ -20,7 +20,6 @@ from graphlib import TopologicalSorter
 from importlib import resources
 from typing import Any
 
-from xla_sweeps.analysis import overview
 from xla_sweeps.analysis.cost import COST_COLUMNS
 from xla_sweeps.analysis.energy import NOT_AVAILABLE
 from xla_sweeps.analysis.interval import MOST_TO_SETTLE
@@ -40,8 +39,7 @@ PACKAGE: Mapping[str, Any] = {
     "failures": sentences.FAILURES,
     "rules": [rule._asdict() for rule in sentences.RULES],
     "otherwise": sentences.OTHERWISE,
-    "unclear": sentences.UNCLEAR,
-    "devices_named": sentences.DEVICES_NAMED,
+    "agreeing": sentences.AGREEING,
     "usually": sentences.USUALLY,
     "symbols": advice.SYMBOLS,
     "contaminated": advice.CONTAMINATED,
@@ -53,7 +51,6 @@ PACKAGE: Mapping[str, Any] = {
     "switches": {mode: mode.switch for mode in MODES.values()},
     "executions": {mode: mode.execution for mode in MODES.values()},
     "chosen": [execution for execution in Execution if execution.is_chosen],
-    "spread_models": overview.MIN_FOR_SPREAD,
     "costs": COST_COLUMNS,
     "not_available": NOT_AVAILABLE,
 }

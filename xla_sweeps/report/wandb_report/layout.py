@@ -140,7 +140,7 @@ def grids(section: Mapping[str, Any], summary_run: str) -> list[Grid]:
                 for title, order in titles.items()
             ]
         case "compare":
-            return [grid for setting in settings[:1] for grid in _varied(setting, compared)]
+            return [grid for setting in settings[:1] for grid in _vary_columns(setting, compared)]
         case key:
             return [
                 (title, " and ".join([compared, *at(setting)]), order, panels)
@@ -174,7 +174,7 @@ def _panels(key: str, where: str, scenario: str) -> list[tuple[str, str, list[An
     return []
 
 
-def _varied(setting: Mapping[str, Any], compared: str) -> list[Grid]:
+def _vary_columns(setting: Mapping[str, Any], compared: str) -> list[Grid]:
     """Panels that each vary one column of a setting, of those that have several values."""
     made: list[Grid] = []
     for column, words in VARIED.items():

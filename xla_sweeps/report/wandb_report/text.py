@@ -141,7 +141,7 @@ def setting_document(setting: Setting) -> dict[str, Any]:
     return {**values, "title": setting_words(values)}
 
 
-def _varied(setting: Setting, pairs: Sequence[ComparisonRow]) -> list[str]:
+def _find_varied(setting: Setting, pairs: Sequence[ComparisonRow]) -> list[str]:
     """The columns in which pairs differ from a setting that otherwise have its values."""
     others = by_setting(pairs)
     apart = [[a != b for a, b in zip(setting, other, strict=True)] for other in others]
@@ -180,7 +180,7 @@ def sections(
         shared = {
             "scenario": scenario,
             "settings": [
-                setting_document(setting) | {"varied": _varied(setting, compared)}
+                setting_document(setting) | {"varied": _find_varied(setting, compared)}
                 for setting, own in limited
                 if len(own) > 1
             ],

@@ -100,7 +100,7 @@ def test_a_log_is_linked_only_where_it_lies_in_the_results(
         for number, log in logs.items()
     ]
     page = write_page(tmp_path / "page.html", rows, folders={"results": "../my results"})
-    visit(browser, page)
+    visit(browser, page, [("columns", "all")])
     draw_everything(browser)
     links = browser.evaluate("[...document.querySelectorAll('.grid a')].map((link) => link.href)")
     assert [*map(unquote, links)] == [f"{tmp_path.parent.as_uri()}/my results/records/1/0.log"]
@@ -123,12 +123,15 @@ def test_a_run_is_linked_only_by_https(browser: Browser, tmp_path: Path) -> None
     addresses = {"results": {number * 16: address for number, address in runs.items()}}
     page = write_page(tmp_path / "page.html", rows, runs=addresses)
     links = "[...document.querySelectorAll('main a[href]')].map((link) => link.href)"
-    for filters, place in (((), ".grid"), ([("batch_size", "1")], "#answer-rows")):
+    for filters, place in (
+        ([("columns", "all")], ".grid"),
+        ([("batch_size", "1")], "#answer-rows"),
+    ):
         visit(browser, page, filters)
         draw_everything(browser)
         assert {*browser.evaluate(links)} == {runs["1"]}
         assert browser.evaluate(f"document.querySelectorAll('{place} a[href]').length") == 1
-    visit(browser, page)
+    visit(browser, page, [("columns", "all")])
     draw_everything(browser)
     assert runs["2"] in browser.evaluate("document.querySelector('.grid').textContent")
     visit(browser, write_page(tmp_path / "none.html", rows, runs={"__proto__": {}, "results": {}}))

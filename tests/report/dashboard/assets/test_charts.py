@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from browser import Browser
-from dashboard_page import bring, draw_everything, tip_at, visit, write_page
+from dashboard_page import bring, draw_everything, open_everything, tip_at, visit, write_page
 from synthetic_rows import base_row, compared
 
 pytestmark = pytest.mark.browser
@@ -18,7 +17,7 @@ def tip_over(browser: Browser, chart: str, mark: str) -> str:
     bring(browser, f"[data-chart={chart}] .canvas")
     x, y = browser.evaluate(
         f"""(({{left, top, width, height}}) => [left + width / 2, top + height / 2])(
-          document.querySelector('[data-chart={chart}] [data-mark={mark}] :is(path, rect)')
+          document.querySelector('[data-chart={chart}] [data-mark={mark}] :is(path, circle, rect)')
             .getBoundingClientRect())"""
     )
     return tip_at(browser, x, y)
@@ -39,34 +38,7 @@ def test_operations_without_a_throughput_make_no_chart(browser: Browser, tmp_pat
     assert browser.complaints == []
 
 
-def test_a_column_of_several_configurations_says_how_many_and_their_range(
-    browser: Browser, tmp_path: Path
-) -> None:
-    speedups = [2 + 0.01 * (number // 2) for number in range(1300)]
-    rows = [
-        base_row(trial_id=f"{number:016}", model=f"m{number}")
-        | compared(100.0, 100 * speedup, 0.02)
-        for number, speedup in enumerate(speedups)
-    ]
-    visit(browser, write_page(tmp_path / "page.html", rows))
-    first, second = tip_over(browser, "pairs", "rect").splitlines()[:2]
-    ends = [column * 1300 // 600 for column in range(601)]
-    falling = sorted(speedups, reverse=True)
-    assert first in {
-        f"{stop - start} configurations, {falling[start]:.2f}× to {falling[stop - 1]:.2f}×"
-        for start, stop in pairwise(ends)
-    }
-    assert second.startswith("In the middle: m")
-    assert browser.complaints == []
-
-
-FAMILIES = """[...document.querySelectorAll('#family-list tbody tr')].map((row) =>
-  [row.cells[0].innerText, row.cells[2].innerText, row.querySelectorAll('.reach').length])"""
-
-
-def test_families_have_the_range_of_8_of_10_or_of_few_models_of_all_and_no_interval(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_the_map_has_the_range_of_each_family_and_no_mean(browser: Browser, tmp_path: Path) -> None:
     speedups = [1.2 + 0.1 * number for number in range(11)]
     rows = [
         base_row(trial_id=f"{place}{number:015}", model=f"{family}{number}", family=family)
@@ -75,11 +47,49 @@ def test_families_have_the_range_of_8_of_10_or_of_few_models_of_all_and_no_inter
         for number, speedup in enumerate(speedups[:models])
     ]
     visit(browser, write_page(tmp_path / "page.html", rows))
-    draw_everything(browser)
-    assert browser.evaluate(FAMILIES) == [
-        ["Many", "1.30–2.10", 1],
-        ["Few", "1.20–1.80", 1],
-        ["Other", "1.20–1.40", 1],
+    open_everything(browser)
+    cells = browser.evaluate(
+        """[...document.querySelectorAll('[data-chart=where] tbody tr')].map((row) =>
+          [...row.cells].map((cell) => cell.innerText.trim()))"""
+    )
+    assert cells == [
+        ["Few", "1.20–1.80× (7)"],
+        ["Many", "1.20–2.20× (11)"],
+        ["Other", "1.20–1.40× (3)"],
     ]
-    assert "interval" not in browser.evaluate("document.getElementById('family-list').innerText")
-    assert "; 8 of 10 between 1.30–2.10" in tip_over(browser, "where", "cell")
+    assert "over 7 configurations" in tip_over(browser, "where", "dot")
+
+
+def test_of_very_many_lines_the_ends_are_drawn_and_the_table_has_all(
+    browser: Browser, tmp_path: Path
+) -> None:
+    rows = [
+        base_row(trial_id=f"{number:016}", model=f"m{number}") | compared(100.0, 110 + number, 0.02)
+        for number in range(200)
+    ]
+    visit(browser, write_page(tmp_path / "page.html", rows))
+    chart = "document.querySelector('[data-chart=pairs]')"
+    assert "Of 200 lines those with the 60 highest" in browser.evaluate(f"{chart}.innerText")
+    bring(browser, "[data-chart=pairs] .take")
+    name, content = browser.download(
+        lambda: browser.click("[data-chart=pairs] .take button:nth-child(2)")
+    )
+    lines = content.decode().splitlines()
+    assert (name, len(lines)) == ("pairs.csv", 201)
+    assert lines[1].split(",")[1] == "3.09×"
+
+
+def test_a_configuration_that_was_measured_again_is_a_line_over_time(
+    browser: Browser, tmp_path: Path
+) -> None:
+    rows = [
+        base_row(trial_id=f"{day:016}", measured_at=f"2026-11-0{day}T12:00:00+00:00", software=made)
+        | compared(100.0, rate, 0.02)
+        for day, rate, made in ((1, 120.0, "TF 1"), (3, 150.0, "TF 3"), (2, 130.0, "TF 2"))
+    ]
+    visit(browser, write_page(tmp_path / "page.html", rows))
+    open_everything(browser)
+    words = browser.evaluate("document.querySelector('#series').innerText")
+    assert "resnet50: from 1.20× (2026-11-01) to 1.50× (2026-11-03)" in words
+    assert words.index("TF 1") < words.index("TF 2") < words.index("TF 3")
+    assert browser.evaluate("document.querySelectorAll('#series [data-mark=dot] path').length") == 3

@@ -1,4 +1,4 @@
-"""The reader's choices are in the address: links, back and forward, chips, ranges."""
+"""The reader's choices are in the address: links, back and forward, chips."""
 
 from __future__ import annotations
 
@@ -124,20 +124,21 @@ def test_back_and_forward_restore_each_choice(browser: Browser, study: Studies) 
 
 def test_controls_show_the_state_in_the_address(browser: Browser, study: Studies) -> None:
     choices = {"device": NASTY_DEVICE, "baseline": "eager", "model": "net", "verdict": "faster"}
-    for theme, is_dark in (("dark", "part < 60"), ("light", "part > 200")):
-        visit(browser, study(300), [*choices.items(), ("theme", theme)], dark=theme == "light")
+    for is_dark, test in ((True, "part < 60"), (False, "part > 200")):
+        visit(browser, study(300), [*choices.items()], dark=is_dark)
+        bring(browser, "#verdicts")
         shown = browser.evaluate(
             f"""(() => {{
               const value = (name) => document.querySelector(`[name=${{name}}]`).value;
               const boxes = [...document.querySelectorAll('#filters input:checked')];
               const chip = document.querySelector('[data-verdict=faster]');
               const colour = getComputedStyle(document.body).backgroundColor;
-              return [value('f-baseline'), value('f-model'), value('theme'),
+              return [value('f-baseline'), value('f-model'),
                 boxes.map((box) => box.value), chip.getAttribute('aria-pressed'),
-                colour.match(/\\d+/g).slice(0, 3).every((part) => {is_dark})];
+                colour.match(/\\d+/g).slice(0, 3).every((part) => {test})];
             }})()"""
         )
-        assert shown == ["eager", "net", theme, [NASTY_DEVICE], "true", True]
+        assert shown == ["eager", "net", [NASTY_DEVICE], "true", True]
 
 
 def test_a_chip_filters_by_its_verdict_and_shows_the_count(
@@ -160,31 +161,6 @@ def test_a_chip_filters_by_its_verdict_and_shows_the_count(
         )
         browser.click(chip)
         assert address(browser) == []
-
-
-@pytest.mark.each_browser
-def test_a_range_is_set_by_keys_and_kept_in_the_address(browser: Browser, study: Studies) -> None:
-    page = study(300)
-    visit(browser, page)
-    draw_everything(browser)
-    browser.evaluate(
-        "document.querySelectorAll('#everything details:has(form)')"
-        ".forEach((details) => { details.open = true; })"
-    )
-    browser.evaluate("document.querySelector('#everything form select').focus()")
-    browser.evaluate("document.querySelector('#everything form select').value = 'speedup'")
-    browser.press("Tab")
-    browser.write("1.1")
-    browser.press("Tab")
-    browser.write("2")
-    browser.press("Enter")
-    browser.wait("xlaSweeps.state.brush.size")
-    expected = [
-        place for place in selected(page.rows, ()) if 1.1 <= (page.rows[place]["speedup"] or 0) <= 2
-    ]
-    assert browser.evaluate("xlaSweeps.filtered()") == expected
-    visit(browser, Study(uri=browser.evaluate("location.href"), rows=[], meta={}, path=page.path))
-    assert browser.evaluate("xlaSweeps.filtered()") == expected
 
 
 def pasted(browser: Browser) -> str:

@@ -177,11 +177,11 @@ def test_a_tooltip_shows_the_name_unchanged(browser: Browser, nasty: Study) -> N
 
 
 def check_tooltip(browser: Browser, number: int) -> None:
-    place = len(NASTY) - 1 - number  # the fastest first
     x, y = browser.evaluate(
         f"""(() => {{
-          const bar = document.querySelectorAll("#answer-charts [data-mark=bar] rect")[{place}];
-          const {{left, top, width, height}} = bar.getBoundingClientRect();
+          const mark = [...document.querySelectorAll("#answer-charts [data-mark=dot] path")]
+            .toSorted((a, b) => a.getBoundingClientRect().left - b.getBoundingClientRect().left);
+          const {{left, top, width, height}} = mark[{number}].getBoundingClientRect();
           return [left + width / 2, top + height / 2];
         }})()"""
     )
@@ -230,8 +230,8 @@ def test_the_address_restores_a_filter_with_special_characters(
             ("device", "nowhere <script>"),
             ("sort", "__proto__"),
             ("tab", "constructor"),
-            ("images", "x"),
-            ("brush", "a:b:c"),
+            ("at", "nowhere"),
+            ("columns", "__proto__"),
         ],
     )
     draw_everything(browser)

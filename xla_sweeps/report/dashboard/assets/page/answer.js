@@ -1,35 +1,43 @@
 /** "Should I turn XLA on?": the answer in a sentence, and the figures behind it. */
 
-import { allOf, capitalized, count, fillIn, getOrMake, percent, plural, present, range, rate, say, seconds, share, times } from "./numbers.js";
+import { allOf, capitalized, count, fillIn, percent, plural, present, range, rate, say, seconds, share, times } from "./numbers.js";
 import { byId, el, fill, folded, linkButton, ownOf, phrase, plainTable } from "./dom.js";
-import { modeOf, pairFor, scenariosOf } from "./data.js";
-import { cut, floorOf, shortDevice, shortMode } from "./marks.js";
+import { modeOf, pairFor, pairsOf, scenariosOf } from "./data.js";
+import { cut, floorOf, shortMode } from "./marks.js";
 import { addPanel } from "./panels.js";
 import { sortedChart } from "./pairs.js";
 import { asPublished } from "./view.js";
-import { configurationCards, costWords, countCalls, deviceSums, deviceTable, overallWord, roughly } from "./devices.js";
+import { configurationCards, countCalls, deviceSums, deviceTable, overallWord, roughly } from "./devices.js";
 import { statusWords } from "./broke.js";
 
 /** The whole section. */
-export function answerSection() {
+export function answerSection(/** @type {State} */ state) {
   const [sentence, sub, behind, terms] = ["sentence", "sub", "rows", "words"].map((name) => byId(`answer-${name}`));
   addPanel(byId("answer-head"), (view) => {
     const { yes, text, more, command } = answerTo(view);
     fill(sentence, el("b", `${yes} `), text);
-    fill(sub, more && el("p", more), command && el("p", "Run: ", el("code", command)), otherScenarios(view));
+    sentence.classList.toggle("short", !text);
+    fill(sub, more && el("p", more), command && el("p", "Run: ", el("code", command)));
     fill(behind, isOneModel(view) ? configurationCards(view) : deviceTable(view));
-    terms.textContent = view.overview.pairs ? termsOf(view) : "";
+    fill(terms, otherScenarios(view), view.overview.pairs > 0 && folded("What the words mean", el("p.note", termsOf(view))));
   });
-  byId("answer-charts").append(sortedChart());
+  byId("answer-charts").append(sortedChart(state));
   addPanel(byId("published"), published, { worth: (view) => view.alone.length > 0 });
 }
 
-/** Links to the scenarios that the file has too: no figure is of several. @param {View} view */
+const PAIRS_LINKED = 5;
+
+/** Links to the scenarios and pairs of modes that the file has too: no figure is of several. @param {View} view */
 function otherScenarios({ rows, state }) {
   const others = scenariosOf(rows).filter(({ name }) => name !== state.scenario);
   const choose = (name) => () => state.set({ scenario: name, ...pairFor(rows, name, state.origin) });
-  const links = others.flatMap(({ name }) => [" ", linkButton(name, choose(name))]);
-  return links.length ? el("p.note", "Also measured, each by itself:", links) : null;
+  const pairs = [...pairsOf(rows, state.scenario)].flatMap(([baseline, candidates]) => candidates.map((candidate) => ({ baseline, candidate })));
+  const apart = pairs.filter(({ baseline, candidate }) => baseline !== state.baseline && candidate !== state.candidate && candidate !== state.baseline);
+  const links = [
+    ...others.map(({ name }) => linkButton(name, choose(name))),
+    ...apart.slice(0, PAIRS_LINKED).map((pair) => linkButton(`${shortMode(pair.candidate)} against ${shortMode(pair.baseline)}`, () => state.set(pair))),
+  ];
+  return links.length ? el("p.note", "Also measured, each by itself:", links.flatMap((link) => [" ", link])) : null;
 }
 
 /** Whether all that is shown is of one model on one device. @param {View} view */
@@ -52,34 +60,14 @@ function answerTo(view) {
           more: "Without the other mode there is no speedup.",
         };
   const every = o.compared > 0 && counts.contaminated === o.compared;
-  const models = view.distinct("model");
-  const modelPrefix = models.length === 1 ? `${models[0]}: ` : "";
-  const apart = deviceWords(view);
-  const word = apart ? say("by device") : overallWord(o);
-  const typical = hasMean(o) && typically(o, candidate, baseline);
+  const words = new Set(deviceSums(view).map(overallWord));
+  const isAlike = PACKAGE.agreeing.some((group) => [...words].every((each) => group.includes(each)));
+  const word = words.size > 1 && !isAlike ? say("by device") : overallWord(o);
   return {
     yes: every ? `${word.slice(0, -1)}, but every figure is contaminated.` : word,
-    text: `${modelPrefix}${apart || typical || countsOf(o, candidate, baseline)}.${costOnOne(view)}`,
+    text: "",
     more: caveatsOfMany(view, counts, every),
   };
-}
-
-/** "Yes on A100 (1.32×) and T4 (1.10×), no on V100 (0.80×)"; "" where all devices have the same word. @param {View} view */
-function deviceWords(view) {
-  const groups = new Map();
-  for (const sums of deviceSums(view)) {
-    const device = shortDevice(view, sums.name);
-    const named = hasMean(sums) ? say("device", { device, speedup: times(sums.geomean) }) : device;
-    getOrMake(groups, overallWord(sums), () => []).push(named);
-  }
-  const most = PACKAGE.devices_named;
-  const named = (all) => (all.length > most ? [...all.slice(0, most), say("more devices", { count: all.length - most })] : all);
-  const words = [...PACKAGE.rules.map(({ word }) => word), PACKAGE.otherwise].filter((word) => groups.has(word));
-  const parts = words.map((word) => {
-    const said = word === PACKAGE.otherwise ? PACKAGE.unclear : word.toLowerCase().slice(0, -1);
-    return say("on", { word: said, devices: allOf(named(groups.get(word))) });
-  });
-  return words.length < 2 ? "" : capitalized(parts.join(", "));
 }
 
 /** How many of the configurations are contaminated, published, or of a saved graph. @param {View} view */
@@ -91,28 +79,6 @@ function countsIn({ counted, rows }) {
     saved: those("eager_is_graph", 1),
   };
 }
-
-/** Whether the intervals of most pairs give a verdict: else no mean is a result. */
-const hasMean = ({ faster, slower, equivalent, ambiguous }) => faster + slower + equivalent > ambiguous;
-
-/** "XLA is typically 1.17× as fast as graph (geometric mean over 9 models), 8 of 10 between 0.83× and 1.70×". */
-function typically({ geomean, models, spread_low: low, spread_high: high }, candidate, baseline) {
-  const text = say("typical", { candidate, speedup: times(geomean), baseline });
-  const over = models > 1 ? say("models", { count: count(models) }) : "";
-  return phrase([text + over, present(low) && say("spread", { low: times(low), high: times(high) })], ", ");
-}
-
-/** "XLA is faster than graph in 0 of 2 configurations, failed in 2". */
-function countsOf({ pairs, faster, slower, ambiguous, failed }, candidate, baseline) {
-  const values = { candidate, baseline, faster: count(faster), pairs: plural(pairs, "configuration") };
-  const isOpen = ambiguous === pairs;
-  const text = say(isOpen ? "nothing clear" : "counts", values);
-  const others = Object.entries({ slower, ambiguous: isOpen ? 0 : ambiguous, failed }).filter(([, n]) => n);
-  return text + others.map(([verdict, n]) => say(/** @type {any} */ (`${verdict} in`), { count: count(n) })).join("");
-}
-
-/** The cost on the only device; those of several are in their table. @param {View} view */
-const costOnOne = (view) => (view.distinct("device").length > 1 ? "" : costWords(view.overview, view.state.scenario));
 
 /** What limits an answer over several configurations. @param {View} view */
 function caveatsOfMany(view, { contaminated, published: others, saved }, every) {
@@ -147,7 +113,8 @@ function termsOf(view) {
     modes.length && `${modes.join(", ")}.`,
     `Faster and slower: by more than ±${percent(100 * floorOf(view))} % with 95 % confidence; equivalent: less; ambiguous: not known.`,
     "A configuration is one model at one resolution, batch size and precision on one device; measured again, it still counts once.",
-    `Typical is the geometric mean, in which each model counts once; “usually” means at least ${share(PACKAGE.usually, 1)}.`,
+    `“Usually” means at least ${share(PACKAGE.usually, 1)}. A speedup before a bracket is the geometric mean, each model counting once; of unlike batch sizes or precisions only the range is given.`,
+    "~ contaminated, * fewer than three replicates, h the device waits for the host.",
   ]);
 }
 
@@ -160,7 +127,7 @@ function answerAsPublished(view, candidate, baseline) {
   const alone = pairs - compared;
   return {
     yes: `${word.slice(0, -1)}, as published.`,
-    text: `${candidate} is above ${baseline} in ${aboveText}; ${typically(view.overview, candidate, baseline)}.`,
+    text: `${candidate} is above ${baseline} in ${aboveText}.`,
     more: `Others measured these once, without an interval, hence “ambiguous”.${alone ? ` ${plural(alone, "more figure")} of only one mode.` : ""}`,
   };
 }
@@ -232,10 +199,10 @@ const missingWords = (n) => n > 0 && `${plural(n, "configuration")} could not be
 
 /** Why a pair failed, as the terminal says it. @param {View} view @param {Row} row */
 function failedAnswer({ state, overview }, row, where, candidate, baseline) {
-  const failed = shortMode(row.failed_mode || candidate);
+  const failed = row.failed_side === "baseline" ? baseline : shortMode(row.failed_mode || candidate);
   const [message, status] = [row.failure_message || statusWords(row.status), row.status];
   const usual = ownOf(PACKAGE.failures, status) ?? PACKAGE.failures[""];
-  const template = failed === baseline && !usual.includes("{failed}") ? PACKAGE.failures.baseline : usual;
+  const template = row.failed_side === "baseline" && !usual.includes("{failed}") ? PACKAGE.failures.baseline : usual;
   const text = fillIn(template, {
     candidate,
     failed,

@@ -1,22 +1,16 @@
 /** "What broke?": failures by status, mode and device, then one by one with what to do. */
 
-import { count, getOrMake, NONE, plural } from "./numbers.js";
-import { button, byId, copyButton, el, fill, linkButton, linksOf, plainTable } from "./dom.js";
+import { getOrMake, NONE, plural } from "./numbers.js";
+import { byId, copyButton, el, fill, linksOf, plainTable } from "./dom.js";
 import { naturally } from "./data.js";
 import { cut, rowSettings } from "./marks.js";
-import { addPanel, currentView } from "./panels.js";
+import { addPanel } from "./panels.js";
 
-const FAILURES_SHOWN = 25;
+const FAILURES_SHOWN = 100;
 
 export function brokeSection() {
-  const local = { kind: null, shown: FAILURES_SHOWN };
   const worth = (view) => failedRows(view).length > 0;
-  const draw = () => drawFailures(currentView, local, draw);
-  const redraw = () => {
-    local.shown = FAILURES_SHOWN;
-    draw();
-  };
-  addPanel(byId("broke-counts"), redraw, { worth });
+  addPanel(byId("broke-counts"), drawFailures, { worth });
   addPanel(byId("broke-list"), () => {}, { worth });
 }
 
@@ -46,38 +40,19 @@ function failureKinds(view) {
   });
 }
 
-function drawFailures(/** @type {View} */ view, local, redraw) {
+function drawFailures(/** @type {View} */ view) {
   const kinds = failureKinds(view);
-  const all = kinds.flatMap(({ rows }) => rows).sort((a, b) => a - b);
-  const chosen = kinds.find(({ key }) => key === local.kind);
-  const { rows } = chosen ?? { rows: all };
-  const choose = (kind) => {
-    Object.assign(local, { kind: kind === chosen ? null : kind.key, shown: FAILURES_SHOWN });
-    redraw();
-    byId("broke-counts").querySelectorAll("button")[kinds.indexOf(kind)].focus();
-  };
-  const title = `${plural(all.length, "failure")} of ${plural(kinds.length, "kind")}`;
-  fill(byId("broke-counts"), el("h3", title), countsTable(view, all, kinds, chosen, choose));
-  const next = Math.min(4 * FAILURES_SHOWN, rows.length - local.shown);
-  const more = () => {
-    local.shown += next;
-    redraw();
-  };
-  fill(
-    byId("broke-list"),
-    el("h3", chosen ? `${statusWords(chosen.status)}, in ${chosen.mode || "no mode"}` : "One by one"),
-    failureTable(view, rows.slice(0, local.shown)),
-    next > 0 && button({}, more, `Show ${count(next)} more of ${count(rows.length)}`),
-  );
+  const rows = kinds.flatMap((kind) => kind.rows);
+  const title = `${plural(rows.length, "failure")} of ${plural(kinds.length, "kind")}`;
+  fill(byId("broke-counts"), el("h3", title), countsTable(view, rows, kinds));
+  fill(byId("broke-list"), el("h3", "One by one, the commonest kind first"), failureTable(view, rows));
 }
 
 /** @param {View} view */
-function countsTable({ rows }, all, kinds, chosen, choose) {
+function countsTable({ rows }, all, kinds) {
   const devices = rows.textsOf("device", all).sort(naturally);
-  const pick = (kind) =>
-    linkButton(statusWords(kind.status), () => choose(kind), { "aria-pressed": String(kind === chosen) });
-  return plainTable("Failures by status, mode and device; choose one to list only its failures", kinds, [
-    ["Status", pick],
+  return plainTable("Failures by status, mode and device", kinds, [
+    ["Status", ({ status }) => statusWords(status)],
     ["Mode", ({ mode }) => mode || NONE],
     ...devices.map((name) => /** @type {TableColumn<any>} */ ([name, (kind) => kind.rows.filter(rows.is("device", name)).length || ""])),
     ["All", (kind) => kind.rows.length],
@@ -98,7 +73,7 @@ function failureTable(/** @type {View} */ view, failures) {
     ["Log", (place) => linksOf(view, place)],
     ["Command", (place) => copyButton(view, place)],
   ]);
-  return plainTable("Failures, one by one", failures, columns, { most: Infinity, class: "failures" });
+  return plainTable("Failures, one by one", failures, columns, { most: FAILURES_SHOWN, class: "failures" });
 }
 
 /** A message; a long one is folded after its beginning. */

@@ -45,7 +45,7 @@ export class Rows {
   constructor(count, packed, meta, numbered) {
     this.count = count;
     this.meta = meta;
-    /** For each row whole numbers: of its configuration, question and trial; its preference; 1 for an A/A pair. @type {Record<"configuration" | "question" | "trial" | "preference" | "twin", Uint32Array>} */
+    /** For each row whole numbers: of its question, like settings and trial; its preference; 1 for an A/A pair. @type {Record<"question" | "like" | "trial" | "preference" | "twin", Uint32Array>} */
     this.numbered = numbered;
     this.#packed = packed;
     this.names = [...packed.keys()];

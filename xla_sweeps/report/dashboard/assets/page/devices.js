@@ -1,48 +1,75 @@
 /** The figures behind the answer: a row for each device; or, of one model on one device, each configuration with its
  * modes, costs and command. */
 
-import { allOf, capitalized, count, images, NONE, plural, present, range, rate, say, seconds, share, short, signed, times } from "./numbers.js";
+import { allOf, capitalized, count, extent, getOrMake, images, NONE, plural, present, range, rate, say, seconds, short, signed, times } from "./numbers.js";
 import { FACETS, VERDICTS } from "./state.js";
 import { copyButton, el, linkButton, linksOf, ownOf, plainTable, strip, symbolOf, verdictMark } from "./dom.js";
 import { executionOf, modeOf, naturally } from "./data.js";
-import { ANY_OUTCOME, QUESTION, asPublished, pricesOf, sumsOf } from "./view.js";
-import { cut, measuredOr, rowName, rowSettings, shortMode, speedupOf } from "./marks.js";
+import { ANY_OUTCOME, asPublished, sumsOf } from "./view.js";
+import { cut, gibibytes, measuredOr, rowName, rowSettings, shortDevice, shortMode, someOf, speedupOf } from "./marks.js";
 import { isBounded } from "./pairs.js";
 
-const SPREAD_BINS = 28;
 const CARDS_SHOWN = 4;
 
-/** A row for each device: typical, shares of the verdicts, best, worst, spread. @param {View} view */
+/** Whether the intervals of most pairs give a verdict; published ones have none, and are taken as they are. */
+const isClear = ({ faster, slower, equivalent, ambiguous }) => faster + slower + equivalent > ambiguous;
+
+const rangeOf = ({ low, high }) => (low === high ? times(low) : `${range(low, high)}×`);
+
+/** The answer as a row for each device: word and counts, speedups, cost, the ends. @param {View} view */
 export function deviceTable(view) {
   if (!view.overview.compared && !view.overview.failed) return null;
-  const speedup = view.rows.number("speedup");
-  const bestRows = view.sorted(ANY_OUTCOME);
-  const ends = bestRows.length ? [bestRows[0], bestRows.at(-1)].map((row) => Math.log2(speedup[row])) : [0, 0];
-  const devices = deviceSums(view).map((sums) => ({ sums, sorted: bestRows.filter(view.rows.is("device", sums.name)) }));
+  const sorted = view.sorted(ANY_OUTCOME);
+  const devices = deviceSums(view).map((sums) => {
+    const own = sorted.filter(view.rows.is("device", sums.name));
+    return { sums: asPublished(view, sums, own), own, mark: view.doubtOfAll(sums.rows) };
+  });
   const extreme = (row) => (row === undefined ? NONE : extremeOf(view, row));
-  const between = ends.map((end) => times(2 ** end)).join(" to ");
-  const logs = (rows) => Array.from(rows, (row) => Math.log2(speedup[row]));
-  const spread = ({ sorted }) => (sorted.length ? spreadOf(logs(sorted), ends) : NONE);
-  /** @type {[string, (item: { sums: any }) => any]} */
-  const cost = ["Cost", ({ sums }) => costWords(pricesOf(view.rows, sums.rows), view.state.scenario) || NONE];
   return plainTable("", devices, [
-    ["Answer", ({ sums, sorted }) => el("b", sums.failed || sorted.length ? overallWord(asPublished(view, sums, sorted)) : "Not measured.")],
-    ["Device", ({ sums }) => sums.name],
-    ["Typical", ({ sums }) => el("b", times(sums.geomean))],
-    ["Verdicts", ({ sums }) => verdictShares(sums)],
-    ["Best", ({ sorted }) => extreme(sorted.at(-1))],
-    ["Worst", ({ sorted }) => extreme(sorted[0])],
-    [`Spread, ${between}`, spread],
-    ...(devices.length > 1 ? [cost] : []),
-  ]);
+    ["Device", ({ sums }) => el("span", { title: sums.name, text: shortDevice(view, sums.name) })],
+    ["Answer", ({ sums, own, mark }) => el("b", sums.failed || own.length ? `${overallWord(sums)}${mark}` : "Not measured.")],
+    ["Verdicts", ({ sums }) => verdictCounts(sums)],
+    ["Speedup", ({ sums, mark }) => speedupWords(view, sums).map((text) => el("div", `${text}${mark}`))],
+    ["Cost", ({ sums }) => costWords(sums, view.state.scenario).trim() || NONE],
+    ["Best", ({ own }) => extreme(own.at(-1))],
+    ["Worst", ({ own }) => extreme(own[0])],
+  ], { class: "devices" });
 }
 
-/** The share of each verdict as a bar, and in words below it. */
-function verdictShares(sums) {
+/** "1.63× float32": of each precision the mean of like settings, else the range; of what is mixed by families. @param {View} view */
+function speedupWords(view, sums) {
+  if (overallWord(sums) === PACKAGE.otherwise && sums.models > 1) return familyWords(view, sums);
+  const kinds = new Map();
+  for (const row of sums.rows) getOrMake(kinds, view.at(row).tf32 ? "TF32" : view.at(row).precision, () => []).push(row);
+  return [...kinds].sort(([kind, a], [other, b]) => b.length - a.length || naturally(kind, other)).map(([kind, rows]) => {
+    const own = asPublished(view, sumsOf(view.rows, rows), rows);
+    if (!isClear(own)) return `not known yet ${kind}`;
+    const between = own.low === own.high ? "" : ` (${rangeOf(own)})`;
+    return `${present(own.geomean) ? `${times(own.geomean)}${between}` : rangeOf(own)} ${kind}`;
+  });
+}
+
+/** "1.10–1.48× RegNetX, ResNetV1; …": families that are faster throughout, slower throughout, and the others. @param {View} view */
+function familyWords(view, { rows }) {
+  const families = new Map();
+  for (const row of rows) getOrMake(families, view.at(row).family, () => []).push(row);
+  const sides = new Map(["faster", "slower", "both"].map((side) => [side, []]));
+  for (const [name, own] of families) {
+    const sums = sumsOf(view.rows, own);
+    sides.get(sums.low > 1 ? "faster" : sums.high < 1 ? "slower" : "both").push({ name, own });
+  }
+  return [...sides.values()].filter((some) => some.length).map((some) => {
+    const names = someOf(some.map(({ name }) => name).sort(naturally), 3);
+    return `${rangeOf(sumsOf(view.rows, some.flatMap(({ own }) => own)))} ${names}`;
+  });
+}
+
+/** The counts of the verdicts as a bar, and in words below it. */
+function verdictCounts(sums) {
   const verdicts = Object.keys(VERDICTS).filter((verdict) => sums[verdict]);
   let end = 0;
   const parts = verdicts.map((verdict) => [verdict, end, (end += (100 * sums[verdict]) / sums.pairs)]);
-  const said = (verdict) => ` ${share(sums[verdict], sums.pairs)} ${VERDICTS[verdict].word}`;
+  const said = (verdict) => ` ${count(sums[verdict])} ${VERDICTS[verdict].word}`;
   const entries = verdicts.map((verdict) => el("span.entry", symbolOf(verdict), said(verdict)));
   return el("div.shares", strip("parts", parts), el("div.legend", entries));
 }
@@ -54,34 +81,24 @@ function extremeOf(view, row) {
   return el("span", link, ` ${speedupOf(view, row)}`);
 }
 
-/** How many logarithms of speedups lie where between two ends, and where 1× is. */
-function spreadOf(logs, /** @type {number[]} */ [low, high]) {
-  const width = (high - low) / SPREAD_BINS || 1;
-  const place = (log) => Math.min(SPREAD_BINS - 1, Math.max(0, Math.floor((log - low) / width)));
-  const bins = new Uint32Array(SPREAD_BINS);
-  for (const log of logs) bins[place(log)] += 1;
-  const most = Math.max(...bins);
-  const step = 100 / SPREAD_BINS;
-  const columns = Array.from(bins, (n, bin) => ["column", bin * step, (bin + 1) * step, 100 - (n && Math.max(8, (100 * n) / most))]);
-  const unity = ["unity", step * place(0), step * place(0)];
-  return strip("spread", low < 0 && high > 0 ? [...columns, unity] : columns);
-}
-
 /** Each configuration of one model on one device. @param {View} view */
 export function configurationCards(view) {
   const [px, batch] = view.rows.numbers("resolution_px", "batch_size");
   const rows = Array.from(view.counted).sort((a, b) => px[a] - px[b] || batch[a] - batch[b]);
   const more = rows.length - CARDS_SHOWN;
-  const differing = FACETS.filter(({ column }) => QUESTION.includes(column) && view.distinct(column).length > 1);
+  const asked = PACKAGE.question.map(({ column }) => column);
+  const differing = FACETS.filter(({ column }) => asked.includes(column) && view.distinct(column).length > 1);
   const choose = allOf(differing.map(({ title }) => title.toLowerCase()));
+  const shown = rows.slice(0, CARDS_SHOWN);
+  const most = mostOf(shown.flatMap((row) => modesOf(view, row)));
   return [
-    ...rows.slice(0, CARDS_SHOWN).map((row) => configurationCard(view, row, rows.length > 1)),
+    ...shown.map((row) => configurationCard(view, row, rows.length > 1, most)),
     more > 0 && el("p.note", `${plural(more, "more configuration")}: choose ${choose} above.`),
   ];
 }
 
 /** One configuration: bars of its modes, what it costs, the command, the log and the run in W&B. @param {View} view @param {number} place */
-function configurationCard(view, place, titled) {
+function configurationCard(view, place, titled, most) {
   const row = view.at(place);
   const title = ` ${speedupOf(view, place)} at ${rowSettings(view, place, { device: false })}`;
   const costs = costsOf(row).map(([name, value, about]) =>
@@ -92,14 +109,17 @@ function configurationCard(view, place, titled) {
   return el(
     "div.configuration",
     titled && el("h3", verdictMark(row.verdict), title),
-    modeBars(view, place),
+    titled && row.caveats && el("p.note", row.caveats),
+    modeBars(view, place, most),
     el("p", fastestWay(view, place)),
     el("dl.keys", costs),
     [row.command && again, links].filter((line) => line.length).map((line) => el("p.run", line)),
   );
 }
 
-/** The throughput of each mode of a row's trial, by label: value, bounds, and whether XLA compiled it. @param {View} view @param {number} place */
+const MODE_FIGURES = ["throughput_samples_per_s", "throughput_low", "throughput_high", "latency_p50_ms", "compile_s", "memory_bytes"];
+
+/** The figures of each mode of a row's trial, by label, and whether XLA compiled it. @param {View} view @param {number} place */
 function modesOf({ rows }, place) {
   const { trial } = rows.numbered;
   const modes = /** @type {Map<string, any>} */ (new Map());
@@ -107,8 +127,9 @@ function modesOf({ rows }, place) {
     const row = rows.at(other);
     for (const [label, prefix] of [[row.candidate, ""], [row.baseline, "baseline_"]]) {
       const figure = (name) => row[prefix + name];
-      const [value, low, high] = ["throughput_samples_per_s", "throughput_low", "throughput_high"].map(figure);
-      if (label && (!modes.has(label) || present(value))) modes.set(label, { value, low, high, jit: figure("jit_compile") });
+      const [value, low, high, p50, compile, memory] = MODE_FIGURES.map(figure);
+      if (label && (!modes.has(label) || present(value)))
+        modes.set(label, { value, low, high, p50, compile, memory, jit: figure("jit_compile") });
     }
   }
   const order = Object.keys(PACKAGE.switches);
@@ -134,42 +155,51 @@ function fastestWay(view, place) {
   return `${say("fastest way", { mode: shortMode(label), speedup, baseline: shortMode(baseline) })}.`;
 }
 
-/** A bar for each mode, from zero, with its interval; what runs no model stands below, without one. @param {View} view @param {number} place */
-function modeBars(view, place) {
+/** The ends of the scales of throughput and of a call, over all modes that are shown. */
+const mostOf = (modes) => ({
+  rate: extent(modes.flatMap(([, { value, high }]) => [value, high]))?.[1] ?? 1,
+  call: extent(modes.map(([, { p50 }]) => p50))?.[1] ?? 1,
+});
+
+/** Each mode with many calls and one call side by side, compile time and memory; what runs no model stands below. @param {View} view @param {number} place */
+function modeBars(view, place, most) {
   const { candidate, verdict } = view.at(place);
   const hollow = view.doubt(place) ? " hollow" : "";
   const all = modesOf(view, place);
-  const modes = all.filter(runsModel);
   const apart = all.filter((mode) => !runsModel(mode)).map(([label, { value }]) => `${shortMode(label)}: ${rate(value)}`);
-  const most = Math.max(...modes.map(([, { value, high }]) => [high, value, 0].find(present))) || 1;
-  const percentOf = (value) => (100 * value) / most;
-  const lines = modes.map(([label, { value, low, high, jit }]) => {
-    const chosen = label === candidate ? verdict : "";
-    const bounded = isBounded({ low, high });
-    const marks = [[`bar ${chosen}${hollow}`, 0, percentOf(present(value) ? value : 0)]];
-    if (bounded) marks.push(["whisker", percentOf(low), percentOf(high)]);
-    const text = present(value) ? `${rate(value)}${bounded ? ` (${range(low, high, short)})` : ""}` : "failed";
-    return el(
-      "tr",
-      el("th", { scope: "row", text: `${shortMode(label)}${chosenBy(label, jit)}` }),
-      el("td", strip("mode-track", marks)),
-      el("td.number", text),
-    );
-  });
-  return el("div", el("table.modes", el("tbody", lines)), apart.map((text) => el("p.note", capitalized(text))));
+  const bar = (label, value, end, whisker = []) => {
+    const marks = [[`bar ${label === candidate ? verdict : ""}${hollow}`, 0, present(value) ? (100 * value) / end : 0], ...whisker];
+    return strip("mode-track", marks);
+  };
+  const columns = /** @type {TableColumn<any>[]} */ ([
+    ["Mode", ([label, { jit }]) => `${shortMode(label)}${chosenBy(label, jit)}`],
+    ["Many calls, queued", ([label, { value, low, high }]) => {
+      const whisker = isBounded({ low, high }) ? [["whisker", (100 * low) / most.rate, (100 * high) / most.rate]] : [];
+      const text = present(value) ? `${rate(value)}${whisker.length ? ` (${range(low, high, short)})` : ""}` : "failed";
+      return el("span", bar(label, value, most.rate, whisker), text);
+    }],
+    ["One call, waited for (median)", ([label, { p50 }]) => (present(p50) ? el("span", bar(label, p50, most.call), `${short(p50)} ms`) : NONE)],
+    ["Compile", ([, { compile }]) => seconds(compile)],
+    ["Memory", ([, { memory }]) => gibibytes(memory)],
+  ]);
+  const table = plainTable("", all.filter(runsModel), columns, { class: "modes" });
+  return el("div", table, apart.map((text) => el("p.note", capitalized(text))));
 }
 
-/** Compile time, break-even, memory and replicates: name, value and explanation. @param {Row} row */
+/** What a row costs, and its single calls: name, value and explanation. @param {Row} row */
 function costsOf(row) {
   const needed = row.break_even_images;
   const baseline = shortMode(row.baseline);
   const between = present(needed) ? breakEvenRange(row).trim() : "";
+  const { latency_speedup: latency, latency_speedup_low: low, latency_speedup_high: high } = row;
   return [
+    ["One call at a time", latency === row.speedup ? NONE : times(latency), range(low, high)],
     ["Compile time", signed(row.compile_s_extra, seconds), `over ${baseline}`],
     ["Break-even", Number.isNaN(needed) ? NONE : images(needed), between],
     ["Peak memory", times(row.peak_memory_ratio), `of ${baseline}’s`],
     ["A million samples", short(row.cost_per_million), `with ${shortMode(row.candidate)}, ${range(row.cost_per_million_low, row.cost_per_million_high, short)}`],
     ["Energy of a sample", present(row.joules_per_sample) ? `${short(row.joules_per_sample)} J` : NONE, `${baseline}: ${measuredOr(row.baseline_joules_per_sample)}`],
+    ["Power", present(row.watts_high) ? `${short(row.watts_high)} W` : NONE, "at most, of all modes"],
     ["Replicates", count(row.replicates), ""],
   ].filter(([, value]) => value !== NONE);
 }
@@ -180,10 +210,15 @@ export const roughly = (value) => count(value < 100 ? Math.round(value) : Number
 /** "5,400 calls", by the scenario's name of a call. */
 export const countCalls = (value, scenario) => `${roughly(value)} ${ownOf(PACKAGE.calls, scenario) ?? "call"}s`;
 
-/** " Compiling takes 12 s longer; half pay it back within 143,000 calls, 40 never do.", as far as it is known. */
-export function costWords(sums, scenario) {
-  const { median_extra_compile_s: extra, median_break_even_calls: middle, never, priced } = sums;
-  if (!present(extra) || !priced) return "";
+/** " Compiling takes 12 s longer; half pay it back within 143,000 calls, 40 never do.", of unlike settings the range. */
+function costWords(sums, scenario) {
+  const { median_extra_compile_s: extra, median_break_even_calls: middle, never, priced, extras } = sums;
+  if (!priced || !extras) return "";
+  if (!present(extra)) {
+    const [low, high] = extras.map(seconds);
+    const text = extras[1] <= 0 ? say("no longer") : say("compiling", { seconds: low === high ? low : `${low} to ${high}` });
+    return ` ${text}${never ? `; ${count(never)} of ${count(priced)} never pay it back` : ""}.`;
+  }
   if (extra <= 0) return ` ${say("no longer")}.`;
   const text = ` ${say("compiling", { seconds: seconds(extra) })}`;
   if (middle === null) return `${text}${say("most")}.`;
@@ -199,7 +234,7 @@ export const deviceSums = (view) =>
 /** "Usually yes.", and the like: by the share of all pairs, including failures, as the package's rules say. */
 export function overallWord(overview) {
   const holds = ({ verdict, share: least, sign }) =>
-    overview[verdict] / overview.pairs >= least && (!sign || sign * Math.log(overview.geomean ?? 1) > 0);
+    overview[verdict] / overview.pairs >= least && (!sign || !present(overview.geomean) || sign * Math.log(overview.geomean) > 0);
   return PACKAGE.rules.find(holds)?.word ?? PACKAGE.otherwise;
 }
 

@@ -5,8 +5,10 @@ import { VERDICTS } from "./state.js";
 import { byId, dotted, el, emptyState, fill, folded, plainTable, verdictMark } from "./dom.js";
 import { chartText, someOf } from "./marks.js";
 import { addPanel, chart } from "./panels.js";
-import { sortedBars, tipOf } from "./pairs.js";
+import { linesDrawing } from "./pairs.js";
 import { twoDigits } from "./everything.js";
+
+const CHANGES_DRAWN = 120;
 
 export function differenceSection(comparison) {
   byId("difference").hidden = !comparison;
@@ -19,13 +21,7 @@ export function differenceSection(comparison) {
     const what = "are contaminated by other load on the machine: ambiguous";
     return n > 0 && el("p.note", `${count(n)} of ${plural(rows.length, "comparison")} ${what}.`);
   };
-  addPanel(byId("difference-chips"), (view) => {
-    const rows = comparedIn(view, comparison);
-    const chip = (verdict) =>
-      el("span.chip.still", verdictMark(verdict), " ", el("b", count(verdictsIn(rows, verdict))));
-    fill(byId("difference-chips"), ["faster", "equivalent", "ambiguous", "slower"].map(chip));
-    fill(notes, note(rows));
-  });
+  addPanel(notes, (view) => fill(notes, note(comparedIn(view, comparison))));
   const cell = (side) => (entry) => (entry.a === entry.b ? entry[side] : el("b", entry[side]));
   const machines = "Machines and versions";
   byId("difference-charts").append(
@@ -62,15 +58,19 @@ const bySize = (rows) => rows.filter((row) => present(row.ratio)).toSorted((a, b
 function differenceChart(/** @type {View} */ view, comparison, /** @type {Theme} */ theme, /** @type {number} */ width) {
   const rows = bySize(comparedIn(view, comparison));
   const [a, b] = [comparison.title_a, comparison.title_b].map(chartText);
-  const of = (row) => ({ ...row, value: row.ratio, low: row.low ?? NaN, high: row.high ?? NaN, doubt: doubtOf(row) });
-  const name = (row) => `${row.name} · ${row.quantity}`;
+  const lines = rows.slice(0, CHANGES_DRAWN).map((row) => {
+    const point = { row, value: row.ratio, low: row.low ?? NaN, high: row.high ?? NaN, verdict: row.verdict, doubt: doubtOf(row), shape: "" };
+    return { group: "", name: `${row.name} · ${row.quantity}`, points: [point] };
+  });
   const devices = someOf([...new Set(rows.map(({ device }) => device))], 3);
   const [won, lost] = ["faster", "slower"].map((verdict) => count(verdictsIn(rows, verdict)));
   return {
-    ...sortedBars({ keys: rows, of, name }, { theme, width, floor: 0, failed: 0, axis: `${b} over ${a}` }),
+    ...linesDrawing(lines, { theme, width, floor: 0, axis: `${b} over ${a}` }),
+    how: "A line per comparison, the largest ratio first; whiskers are 95 % intervals.",
+    note: lines.length < rows.length && `The first ${count(lines.length)} of ${count(rows.length)}; the table has all.`,
     finding: `${b} is faster than ${a} in ${won} of ${plural(rows.length, "comparison")}, slower in ${lost}`,
     subject: dotted(`${b} over ${a}`, devices, plural(rows.length, "comparison"), view.rows.meta.when),
-    tip: (item) => tipOf(item, "comparison", differenceTip),
+    tip: ({ row }) => differenceTip(row),
   };
 }
 

@@ -81,7 +81,7 @@ export function announce(text) {
 }
 
 /** Copies text; if the browser refuses (a page from disk may not be a secure context), through a selection. @param {string} text */
-async function copy(text, said) {
+export async function copyText(text, said) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
@@ -96,14 +96,14 @@ async function copy(text, said) {
 }
 
 /** A button that copies the address, which holds the reader's choices. */
-export const copyLink = (props = {}) => button(props, () => copy(location.href, "Link copied"), "Copy link");
+export const copyLink = (props = {}) => button(props, () => copyText(location.href, "Link copied"), "Copy link");
 
 /** A button that copies the command that measures a row again. @param {View} view @param {number} row */
 export function copyButton(view, row) {
   const { command, model } = view.at(row);
   if (!command) return el("span.none", NONE);
   const label = `Copy the command that measures ${model} again`;
-  const copied = () => copy(command, "Command copied");
+  const copied = () => copyText(command, "Command copied");
   return button({ class: "small", title: command, "aria-label": label }, copied, "Copy command");
 }
 
@@ -118,6 +118,15 @@ const FIGURE = /^([+−±]?\d|≥|–|never$|no images$|<)/;
 const isFigure = (cell) => typeof cell === "number" || cell === "" || (typeof cell === "string" && FIGURE.test(cell));
 
 const TABLE_ROWS = 200;
+let rowsMost = TABLE_ROWS;
+
+/** A table without a limit of its rows. @param {() => HTMLElement} make */
+export function wholeTable(make) {
+  rowsMost = Infinity;
+  const made = make();
+  rowsMost = TABLE_ROWS;
+  return made;
+}
 
 /**
  * A plain table, its columns of figures aligned right. @template T @param {string} caption
@@ -125,7 +134,7 @@ const TABLE_ROWS = 200;
  * @param {{titled?: number, most?: number, [name: string]: any}} [more] `titled`: the place of the cell that is the
  *   title of its row; other names are attributes.
  */
-export function plainTable(caption, items, columns, { most = TABLE_ROWS, titled = 0, ...props } = {}) {
+export function plainTable(caption, items, columns, { most = rowsMost, titled = 0, ...props } = {}) {
   const lines = Array.from(items).slice(0, most).map((item) => columns.map(([, cell]) => cell(item)));
   const right = columns.map((_, place) => place !== titled && lines.every((line) => isFigure(line[place])));
   const cellOf = (cell, place) =>
@@ -188,6 +197,12 @@ export function flagMeaning(flag) {
   return rest.length ? `${meaning} (${rest.join(":")})` : meaning;
 }
 
+/** A cell of a CSV file. Text that a spreadsheet would read as a formula gets a leading apostrophe. @param {string} text */
+export function csvCell(text) {
+  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /["\r\n,;]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
+
 /** Links to a row's log, beside the page, and to its run in W&B, where their untrusted addresses lead nowhere else. @param {View} view @param {number} row */
 export function linksOf(view, row) {
   const { log, results, trial_id: trial } = view.at(row);
@@ -204,5 +219,5 @@ export function linksOf(view, row) {
   return links.filter(Boolean).flatMap((link) => [link, " "]);
 }
 
-/** The chosen theme; the style sheet follows the system's where it is neither light nor dark. */
+/** A theme for paper and pictures; the style sheet follows the system's where it is "". */
 export const applyTheme = (theme) => (document.documentElement.dataset.theme = theme);

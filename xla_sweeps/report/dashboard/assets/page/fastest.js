@@ -1,9 +1,9 @@
 /** "Which model is fastest?": three podiums with shared ranks. */
 
 import { count, getOrMake, NONE, percent, range, rate, short, signed } from "./numbers.js";
-import { button, byId, el, emptyState, fill, linkButton, phrase, plainTable, selectOf, strip } from "./dom.js";
+import { byId, el, emptyState, fill, linkButton, phrase, plainTable, selectOf, strip } from "./dom.js";
 import { naturally } from "./data.js";
-import { precisionOf, rowSettings, shortMode, versus } from "./marks.js";
+import { rowSettings, shortMode, versus } from "./marks.js";
 import { addPanel } from "./panels.js";
 import { isBounded } from "./pairs.js";
 
@@ -24,37 +24,15 @@ const PODIUMS = {
 const PODIUM_PLACES = 10;
 const PODIUM_DEVICES = 6;
 
-/** Tabs by the ARIA pattern: arrows move, one tab is in the tab order. @param {State} state */
+/** The podiums, ranked by one of these figures. @param {State} state */
 export function fastestSection(state) {
   const names = Object.keys(PODIUMS);
-  const choose = (place) => {
-    state.set({ tab: names[place] }, { replace: true });
-    tabs[place].focus();
-  };
-  const last = names.length - 1;
-  const moved = (place, key) =>
-    ({ ArrowRight: place === last ? 0 : place + 1, ArrowLeft: place === 0 ? last : place - 1, Home: 0, End: last })[key];
-  const tabs = names.map((name, place) => {
-    const props = { role: "tab", id: `tab-${name}`, "aria-controls": "podium", data: { tab: name } };
-    const tab = button(props, () => choose(place), PODIUMS[name].title);
-    tab.addEventListener("keydown", (event) => {
-      const next = moved(place, event.key);
-      if (next === undefined) return;
-      event.preventDefault();
-      choose(next);
-    });
-    return tab;
-  });
+  const by = selectOf({ id: "podium-by" }, names, (name) => PODIUMS[name].title, (tab) => state.set({ tab }, { replace: true }));
+  fill(byId("podium-by-label"), el("label", { for: "podium-by", text: "Ranked by " }), by);
   const panel = byId("podium");
-  fill(byId("podium-tabs"), tabs);
   const draw = (view) => {
-    const chosen = PODIUMS[view.state.tab] ? view.state.tab : "throughput";
-    tabs.forEach((tab, place) => {
-      tab.setAttribute("aria-selected", String(names[place] === chosen));
-      tab.tabIndex = names[place] === chosen ? 0 : -1;
-    });
-    panel.setAttribute("aria-labelledby", `tab-${chosen}`);
-    drawPodium(view, panel, PODIUMS[chosen]);
+    by.value = PODIUMS[view.state.tab] ? view.state.tab : names[0];
+    drawPodium(view, panel, PODIUMS[by.value]);
   };
   addPanel(panel.parentElement, draw, { follows: ["tab", "place"], worth: (view) => view.ranked.length > 1 && view.counted.length > 0 });
 }
@@ -97,17 +75,13 @@ function drawPodium(view, panel, podium) {
   );
 }
 
-/** The rows of every name by resolution, batch size and precision, under "224x8 float32", where the chosen names are among them. @param {View} view */
+/** The rows of every name by their place, where the chosen names are among them. @param {View} view */
 function podiumPlaces(view) {
   return view.once("podium places", () => {
-    const [resolution, batch] = view.rows.numbers("resolution_px", "batch_size");
     const places = new Map();
     for (const row of view.ranked) {
-      const [px, size] = [resolution[row], batch[row]];
-      const precision = precisionOf(view.at(row));
-      const key = `${px}x${size} ${precision}`;
-      const text = `${px} px, batch ${size}, ${precision}`;
-      const place = getOrMake(places, key, () => ({ key, text, rows: [], named: 0 }));
+      const { ranked_at: key } = view.at(row);
+      const place = getOrMake(places, key, () => ({ key, text: key, rows: [], named: 0 }));
       place.rows.push(row);
       place.named += view.isNamed(row);
     }

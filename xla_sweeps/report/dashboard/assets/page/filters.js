@@ -1,11 +1,11 @@
-/** Filters: "For [model] on [device] at [px], batch [n], against [baseline]", the rest folded, the verdicts, and the
- * tokens of the active filters. Their places do not depend on what is chosen, so that nothing moves under a mouse. */
+/** Filters: "For [model] on [device] at [px], batch [n], against [baseline]" in one line, the rest folded, and the tokens
+ * of the active filters. Their places do not depend on what is chosen, so that nothing moves under a mouse. */
 
 import { count, plural } from "./numbers.js";
 import { FACETS, VERDICTS } from "./state.js";
 import { button, byId, copyLink, el, fill, phrase, selectOf, typedInput, verdictMark } from "./dom.js";
 import { candidateFor, naturally, pairFor, pairsOf, scenarioOf, scenariosOf } from "./data.js";
-import { parallelAxis, wordOf } from "./view.js";
+import { wordOf } from "./view.js";
 import { cut, shortMode } from "./marks.js";
 
 /** Builds the bar; it then follows the state. @param {Index} index @param {State} state */
@@ -17,17 +17,14 @@ export function filterBar(index, state) {
     ...facets.filter(({ before }) => !before),
     choice(state, "candidate", "Candidate", () => pairsOf(index.rows, state.scenario).get(state.baseline) ?? [], shortMode),
   ];
-  const verdicts = verdictChips(state);
-  const theme = themeControl(state);
   const emptied = () => {
     state.reset();
     model.input.focus(); // the button is off now
   };
   const reset = button({ class: "small", id: "reset" }, emptied, "Reset");
-  const shown = el("span", { id: "shown", role: "status" });
   const tokens = el("div", { id: "tokens" });
   const word = (text, { element }) => el("span.choice", el("span", text), element);
-  const more = el("details.more", el("summary", "More filters"));
+  const more = el("details.more", el("summary", "More"));
   const pickers = [
     word("For", model),
     ...facets.filter(({ before }) => before).map((facet) => word(facet.before, facet)),
@@ -35,23 +32,19 @@ export function filterBar(index, state) {
     more,
     el("span.right", reset, copyLink({ class: "small", id: "copy-link" })),
   ];
-  byId("theme").replaceWith(theme.element);
   fill(
     byId("filters"),
     el("div.pickers", pickers),
     el("div.controls", rest.map(({ element }) => element)),
-    el("div.under", verdicts.element, shown, tokens),
+    tokens,
   );
   closeOnEscape();
   keepBelow(byId("filters"));
-  const controls = [model, ...choices, verdicts, theme, ...facets, rest.at(-1)];
+  const controls = [model, ...choices, ...facets, rest.at(-1)];
   return (view) => {
     for (const control of controls) control.update(view);
     more.hidden = rest.every(({ element }) => element.hidden);
     reset.disabled = !state.filtering;
-    const again = view.pairs.length - view.shown.length;
-    const shownText = `${count(view.shown.length)} of ${plural(view.study.length, "configuration")}`;
-    shown.textContent = phrase([shownText, again && `${count(again)} measured again`], ", ");
     fill(tokens, activeTokens(view, state));
   };
 }
@@ -94,25 +87,31 @@ function originChoice(index, state) {
   return choice(state, "origin", "Figures", values, (name) => ORIGINS[name], change);
 }
 
-/** A button for each verdict with its count, which filters. @param {State} state */
-function verdictChips(state) {
-  const numbers = new Map(Object.keys(VERDICTS).map((verdict) => [verdict, el("b")]));
-  const chips = Array.from(numbers, ([verdict, number]) => {
+/** A button for each verdict that there is, with its count, which filters; and how many are shown. @param {State} state */
+export function verdictChips(state) {
+  const box = el("span", { id: "verdicts", class: "chips", role: "group", "aria-label": "Filter by verdict" });
+  const chips = Object.keys(VERDICTS).map((verdict) => {
+    const number = el("b");
     const toggle = () => state.toggle("verdict", verdict);
-    return button({ class: "chip", data: { verdict } }, toggle, verdictMark(verdict), " ", number);
+    return { verdict, number, chip: button({ class: "chip", data: { verdict } }, toggle, verdictMark(verdict), " ", number) };
   });
-  const update = (view) => {
+  const shown = el("span", { id: "shown", role: "status" });
+  fill(box, chips.map(({ chip }) => chip), shown);
+  const update = (/** @type {View} */ view) => {
     const { data, values } = view.rows.column("verdict");
     const counts = new Uint32Array(values.length);
     for (const row of [...view.counted, ...view.unmeasured]) counts[data[row]] += 1;
-    for (const chip of chips) {
-      const { verdict } = chip.dataset;
-      numbers.get(verdict).textContent = count(counts[values.indexOf(verdict)] ?? 0);
+    for (const { verdict, number, chip } of chips) {
+      const n = counts[values.indexOf(verdict)] ?? 0;
+      number.textContent = count(n);
+      chip.hidden = !n && !state.verdict.has(verdict);
       chip.setAttribute("aria-pressed", String(state.verdict.has(verdict)));
     }
+    const again = view.pairs.length - view.shown.length;
+    const shownText = `${count(view.shown.length)} of ${plural(view.study.length, "configuration")}`;
+    shown.textContent = phrase([shownText, again > 0 && `${count(again)} measured again`], ", ");
   };
-  const group = { id: "verdicts", class: "chips", role: "group", "aria-label": "Filter by verdict" };
-  return { element: el("span", group, chips), update };
+  return { element: box, update };
 }
 
 /** Open lists close on Escape and on a click elsewhere. */
@@ -200,28 +199,14 @@ function choice(state, name, title, values, write, change = (value) => ({ [name]
   return { element, update };
 }
 
-/** Light, dark, or the system's theme. @param {State} state */
-function themeControl(state) {
-  const chosen = (theme) => state.set({ theme }, { replace: true });
-  const select = selectOf({ name: "theme", "aria-label": "Colours" }, ["auto", "light", "dark"], String, chosen);
-  const update = () => (select.value = state.theme);
-  return { element: el("label.choice.theme", el("span", "Theme"), select), update };
-}
-
 /** The active filters, each with a button that removes it. @param {View} view @param {State} state */
 function activeTokens(view, state) {
   const chosen = (column, write) =>
     Array.from(state[column], (value) => [write(cut(value, 40)), () => state.toggle(column, value)]);
-  const ranges = Array.from(state.brush, ([name, [low, high]]) => {
-    const axis = parallelAxis(view.index, name);
-    const off = () => state.set({ brush: new Map([...state.brush].filter(([other]) => other !== name)) });
-    return axis && [`${axis.title} ${axis.between(low, high)}`, off];
-  });
   const filters = [
     ...FACETS.flatMap((facet) => chosen(facet.column, (value) => wordOf(facet, value))),
     ...chosen("verdict", (verdict) => VERDICTS[verdict]?.word ?? verdict),
     state.model !== "" && [`“${cut(state.model, 40)}”`, () => state.set({ model: "" })],
-    ...ranges,
   ];
   return filters.filter(Boolean).map(([text, off]) => {
     const cross = el("span", { "aria-hidden": "true", text: " ✕" });

@@ -1,27 +1,21 @@
 /** "Is it just FLOPs?": throughput of the candidate over multiply-accumulates on logarithmic axes, at one resolution
  * and batch size, with the trend of all models on each device. */
 
-import { extent, percent, plural, present, range, rate, short } from "./numbers.js";
-import { button, byId, el, fill, phrase, plainTable } from "./dom.js";
-import { chartText, devicePanels, doubtLegend, hollowIf, logScale, rowName, shortMode, someOf, subjectOf } from "./marks.js";
+import { allOf, extent, percent, plural, present, range, rate, short } from "./numbers.js";
+import { byId, dotted, el, fill, phrase, plainTable } from "./dom.js";
+import { chartText, daysOf, devicePanels, doubtLegend, hollowIf, logScale, rowName, shortDevice, shortMode, someOf } from "./marks.js";
 import { addPanel, chart, sampled, sampleNote } from "./panels.js";
 import { placeOf, placePicker } from "./fastest.js";
 
 const FLOPS_POINTS = 700;
 const FLOPS_NAMED = 12;
 
-export function flopsSection(/** @type {State} */ state) {
-  const click = () => state.set({ named: state.named ? "" : "mobilenet" }, { replace: true });
-  const preset = button({ class: "small", id: "mobilenet" }, click, "The MobileNet case");
-  const question = "Few operations in many kernels: how far below the trend are the MobileNets?";
-  const [picker, tools] = [el("span"), el("div.tools", preset, el("span.note", question))];
-  const look = { worth: (view) => flopsOf(view).devices.length > 0, follows: ["named", "place"] };
-  const draw = (view) => {
-    preset.setAttribute("aria-pressed", String(Boolean(view.state.named)));
-    fill(picker, placePicker(view, "flops-place"));
-  };
-  byId("flops-charts").append(picker, tools, chart("flops", { build: flopsScatter, table: flopsTable, ...look }));
-  addPanel(tools, draw, look);
+export function flopsSection() {
+  const picker = el("span");
+  const question = el("p.note", "Few operations in many kernels: how far below the trend are the MobileNets? Search for them above.");
+  const look = { worth: (view) => flopsOf(view).devices.length > 0, follows: ["place"] };
+  byId("flops-charts").append(picker, question, chart("flops", { build: flopsScatter, table: flopsTable, ...look }));
+  addPanel(question, (view) => fill(picker, placePicker(view, "flops-place")), look);
 }
 
 /** Models of every name at the chosen place whose operations are known, by device: three numbers of them at least. @param {View} view */
@@ -58,13 +52,11 @@ function trendOf(points) {
   };
 }
 
-/** Of the points those of a device to name: of the case, of the chosen name, or the furthest from the trend. @param {View} view */
+/** Of the points those of a device to name: of the chosen name, or the furthest from the trend. @param {View} view */
 function namedOf(view, { points, trend }) {
   const off = ({ flops, throughput }) => throughput / trend.expected(flops);
-  const { named, model } = view.state;
   const some = (test) => points.filter(test).map((point) => ({ ...point, part: trend && off(point) }));
-  if (named) return some(({ name }) => name.toLowerCase().includes(named));
-  if (model) return some(({ row }) => view.isNamed(row));
+  if (view.state.model) return some(({ row }) => view.isNamed(row));
   const all = trend ? some(() => true).sort((a, b) => a.part - b.part) : [];
   return all.length ? [all[0], all.at(-1)] : [];
 }
@@ -84,9 +76,11 @@ function flopsScatter(/** @type {View} */ view, /** @type {Theme} */ theme, /** 
   const channels = { ...panels.facet, x: "flops", y: "throughput" };
   const dots = { ...channels, r: size, fillOpacity: all.length > 400 ? 0.35 : 0.6, strokeWidth: 0.8 };
   const label = { ...channels, text: ({ name }) => chartText(name), dy: -10, stroke: theme.panel, fill: theme.text };
+  const where = someOf(own.map(({ name }) => shortDevice(view, name)), 3);
+  const drawn = `${plural(all.length, "configuration")} of ${plural(new Set(all.map(({ name }) => name)).size, "model")}`;
   return {
     finding: flopsFinding(view, own),
-    subject: subjectOf(view, `Throughput of ${shortMode(view.state.candidate)} at ${place.text}`, all.length),
+    subject: dotted(`Throughput of ${shortMode(view.state.candidate)} at ${place.text}`, where, drawn, daysOf(all.map(({ row }) => view.at(row).measured_at))),
     how: "Size: parameters; one multiply-accumulate counts as two FLOPs. If only FLOPs mattered, all points would lie on one falling line. Dashed: the trend of all models; dark: those that are named.",
     note: [
       unknown && `${plural(unknown, "model")} without a count of operations left out.`,
@@ -118,12 +112,11 @@ function flopsFinding(view, devices) {
   const trends = devices.filter(({ trend }) => trend);
   const rates = extent(devices.flatMap(({ points }) => points.map(({ throughput }) => throughput)));
   if (!trends.length) return `Throughput from ${rates.map(rate).join(" to ")}`;
-  const [residual, total] = ["residual", "total"].map((name) => trends.reduce((sum, { trend }) => sum + trend[name], 0));
-  const explained = total ? 100 * (1 - residual / total) : 0;
+  const explained = ({ trend }) => percent(trend.total ? 100 * (1 - trend.residual / trend.total) : 0);
   const named = trends.flatMap((each) => namedOf(view, each)).sort((a, b) => a.part - b.part);
-  const { state } = view;
-  const shown = state.named || state.model ? someOf(named.map(partOf), 4) : named.length && `${partOf(named[0])}, the lowest`;
-  const said = `Operations explain ${percent(explained)} % of the throughput (R² of the logarithms)`;
+  const shown = view.state.model ? someOf(named.map(partOf), 4) : named.length && `${partOf(named[0])}, the lowest`;
+  const each = trends.map((own) => `${explained(own)} %${trends.length > 1 ? ` on ${shortDevice(view, own.name)}` : ""}`);
+  const said = `Operations explain ${allOf(each)} of the throughput (R² of the logarithms)`;
   return phrase([said, shown && `of the trend: ${shown}`], "; ");
 }
 

@@ -8,10 +8,9 @@ type Rows = import("./data.js").Rows;
 type Index = import("./view.js").Index;
 type Mean = import("./numbers.js").GeometricMean;
 type Choice = "model" | "scenario" | "baseline" | "candidate" | "origin" | "price";
-type Look = "sort" | "tab" | "place" | "named" | "images" | "theme";
-type State = import("./state.js").State & Record<Choice | Look, string> & { verdict: Set<string>; brush: Map<string, [number, number]> };
+type Look = "sort" | "tab" | "place" | "columns" | "at";
+type State = import("./state.js").State & Record<Choice | Look, string> & { verdict: Set<string> };
 type Facet = Partial<Record<"unit" | "before" | "any" | "blank" | "many" | "words", string>> & { isSwitch?: boolean } & { column: TextColumn | NumberColumn; title: string };
-type Axis = Omit<Facet, "column"> & { name: any; write?: (value: number) => string; outcome?: boolean };
 
 /** A row's columns; a number that is missing is NaN. */
 type Row = Record<TextColumn, string> & Record<NumberColumn, number> & { place: number };
@@ -28,10 +27,10 @@ type TableColumn<T> = [title: string, cell: (item: T) => Child];
 
 /** What a chart draws from a view: `chart` says what each part is. */
 type Words = string | false | 0 | null | undefined;
-type LegendEntry = { mark?: string; colour?: string; text: string };
+type LegendEntry = { mark?: string; colour?: string; text: string; isVerdict?: boolean };
 type Drawn = { finding: string; subject?: string; legend?: LegendEntry[]; how?: string; note?: Words | Words[] } & Drawing;
 type Drawing = { plot: any; tip: (item: any) => Words[]; click?: (item: any) => void };
 type PanelLook = { follows?: string[]; worth?: (view: View) => boolean };
-type Chart = { build: (view: View, theme: Theme, width: number) => Drawn; table: (view: View) => Node } & PanelLook;
+type Chart = { build: (view: View, theme: Theme, width: number) => Drawn; table: (view: View) => Node; chips?: Node } & PanelLook;
 type Panel = Required<PanelLook> &
   { element: HTMLElement; draw: (view: View) => void; near: boolean; stale: boolean; timer?: number };

@@ -5,7 +5,7 @@ import { LOOKS, State } from "./state.js";
 import { applyTheme, byId, dotted, el, emptyState, fill, phrase } from "./dom.js";
 import { pairFor, scenariosOf, unpacked } from "./data.js";
 import { Index, View } from "./view.js";
-import { shortMode } from "./marks.js";
+import { shortMode, someOf } from "./marks.js";
 import { allDrawn, drawAll, refreshPanels, reportErrorOnPage } from "./panels.js";
 import { filterBar } from "./filters.js";
 import { brokeSection } from "./broke.js";
@@ -14,9 +14,9 @@ import { whereSection } from "./where.js";
 import { fastestSection, studySection } from "./fastest.js";
 import { flopsSection } from "./flops.js";
 import { costSection } from "./cost.js";
-import { compareSection } from "./compare.js";
+import { seriesSection } from "./series.js";
 import { trustSection } from "./trust.js";
-import { gridPanel, parallelPanel } from "./everything.js";
+import { gridPanel } from "./everything.js";
 import { differenceSection } from "./difference.js";
 
 /** Badges, what was compared and how, at the top; the title follows the view. @param {Index} index */
@@ -40,7 +40,8 @@ function pageHeader(index) {
     const scenarioSuffix = scenario === "call" && scenarios < 2 ? "" : ` in ${scenario}`;
     const [models, where] = /** @type {const} */ (["model", "device"]).map((name) => oneOrMany(rows.textsOf(name, study), name));
     byId("title").textContent = `${shortMode(candidate)} against ${shortMode(baseline)}${scenarioSuffix}: ${models} on ${where}`;
-    byId("study").textContent = dotted(meta.title, meta.software, meta.when, plural(study.length, "configuration"));
+    const software = rows.textsOf("software", study).filter(Boolean);
+    byId("study").textContent = dotted(meta.title, someOf(software, 2, "; "), meta.when, plural(study.length, "configuration"));
   };
 }
 
@@ -57,23 +58,24 @@ function badgesOf({ rows, origins }) {
   ];
 }
 
-/** Links within the page scroll, because the URL's fragment holds the state. */
-function ownLinks() {
+/** Links within the page scroll; their place is part of the state, which the URL's fragment holds. */
+function ownLinks(/** @type {State} */ state) {
   /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("a[data-to]")).forEach((link) =>
     link.addEventListener("click", (event) => {
       event.preventDefault();
-      goTo(link.dataset.to);
+      state.set({ at: link.dataset.to });
     }),
   );
   const section = location.hash.slice(1);
-  if (/^[a-z]+$/.test(section) && byId(section)) goTo(section);
+  goTo(/^[a-z]+$/.test(section) ? section : state["at"]);
 }
 
 let jumping = false;
 
-/** Jumps to a section, and again as long as what is drawn on the way moves it, unless the reader scrolls. */
+/** Jumps to a section or a chart, and again as long as what is drawn on the way moves it, unless the reader scrolls. */
 function goTo(id) {
-  const target = byId(id);
+  const target = byId(id) ?? [...document.querySelectorAll("figure")].find(({ dataset }) => dataset.chart === id);
+  if (!id || !target) return;
   const stop = new AbortController();
   for (const name of ["wheel", "touchstart", "keydown", "pointerdown"])
     addEventListener(name, () => stop.abort(), { signal: stop.signal, passive: true });
@@ -89,35 +91,34 @@ function goTo(id) {
     else stop.abort();
   };
   jump();
-  target.querySelector("h2")?.focus({ preventScroll: true });
+  target.closest("section")?.querySelector("h2").focus({ preventScroll: true });
 }
 
 async function start() {
   const rows = unpacked(await xlaSweeps.data);
   const index = new Index(rows);
   const state = /** @type {any} */ (new State(index.defaults, (scenario, origin) => pairFor(rows, scenario, origin)));
-  applyTheme(state.theme);
   const headers = [pageHeader(index), filterBar(index, state)];
-  answerSection();
+  answerSection(state);
   differenceSection(rows.meta.comparison);
   whereSection();
   fastestSection(state);
   studySection(rows.meta);
-  flopsSection(state);
+  flopsSection();
   costSection(state);
-  compareSection();
+  seriesSection();
   brokeSection();
   trustSection();
-  byId("everything-charts").append(parallelPanel(state), gridPanel(state));
+  byId("everything-charts").append(gridPanel(state));
   if (!rows.meta.comparison) document.querySelector('a[data-to="difference"]').parentElement.hidden = true;
   let view = new View(index, state);
   const update = () => headers.forEach((follow) => follow(view));
   state.listen((names) => {
-    if (!names || names.includes("theme")) applyTheme(state.theme);
-    const local = names?.every((name) => name in LOOKS && name !== "theme");
-    if (!local && names?.join() !== "theme") view = new View(index, state);
+    const local = names?.every((name) => name in LOOKS);
+    if (!local) view = new View(index, state);
     update();
     refreshPanels(view, local ? names : null);
+    if (!names || names.includes("at")) goTo(state.at);
   });
   addEventListener("beforeprint", () => {
     applyTheme("light"); // paper is white
@@ -125,13 +126,12 @@ async function start() {
     drawAll();
   });
   addEventListener("afterprint", () => {
-    applyTheme(state.theme);
+    applyTheme("");
     refreshPanels();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => refreshPanels());
   update();
   window.xlaSweeps = {
-    version: rows.meta.version,
     rows: () => view.pairs.length,
     filtered: () => Array.from(view.pairs),
     overview: () => view.overview,
@@ -139,7 +139,7 @@ async function start() {
     state,
   };
   refreshPanels(view);
-  ownLinks();
+  ownLinks(state);
 }
 
 start().catch((problem) => {

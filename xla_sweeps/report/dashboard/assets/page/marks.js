@@ -1,6 +1,6 @@
 /** Marks, scales and words that several charts share: names of rows, markers of verdicts, doubt, panels, colours. */
 
-import { countedOf, digits, extent, images, plural, present, range, rate, seconds, short, times } from "./numbers.js";
+import { countedOf, digits, extent, images, NONE, plural, present, range, rate, seconds, short, times } from "./numbers.js";
 import { VERDICTS } from "./state.js";
 import { dotted, el, ownOf, phrase } from "./dom.js";
 import { modeOf } from "./data.js";
@@ -82,15 +82,13 @@ function nameParts(view) {
   });
 }
 
-/** A row's name without what all pairs share; or the part of it that rows share which differ in one column only. @param {View} view @param {number} row */
-export function rowLabel(view, row, { without = "" } = {}) {
-  const settings = nameParts(view).differing.filter(([column]) => column !== without);
-  const written = settings.map(([column, write]) => {
+/** A row's name without what all pairs share. @param {View} view @param {number} row */
+export function rowLabel(view, row) {
+  const written = nameParts(view).differing.map(([column, write]) => {
     const value = view.index.facetText(column, row);
     return column === "device" ? shortDevice(view, value) : write(value);
   });
-  const name = dotted(view.at(row).model, ...written);
-  return without ? name : name + view.at(row).suffix_asked;
+  return dotted(view.at(row).model, ...written) + view.at(row).suffix_asked;
 }
 
 /** What marks need of a row: its speedup with interval, verdict, doubt and device. @param {View} view @param {number} row */
@@ -100,7 +98,7 @@ export function markOf(view, row) {
 }
 
 /** "1.32×~ h": a row's speedup with its marks. @param {View} view @param {number} row */
-export const speedupOf = (view, row) => `${times(view.at(row).speedup)}${view.marks(row)}`;
+export const speedupOf = (view, row) => `${times(view.at(row).speedup)}${view.at(row).marks}`;
 
 /** "1.30–1.34": the interval of a row's speedup. @param {View} view @param {number} row */
 export function intervalOf(view, row) {
@@ -182,7 +180,7 @@ export const legendOf = (entries) =>
 export function verdictLegend(theme, items) {
   const verdicts = new Set(items.map(({ verdict }) => verdict));
   const shownVerdicts = Object.entries(VERDICTS).filter(([verdict]) => verdicts.has(verdict) && verdict !== "failed");
-  const entries = shownVerdicts.map(([verdict, { symbol, word }]) => ({ mark: symbol, colour: theme[verdict], text: word }));
+  const entries = shownVerdicts.map(([verdict, { symbol, word }]) => ({ mark: symbol, colour: theme[verdict], text: word, isVerdict: true }));
   return [...entries, ...doubtLegend(items)];
 }
 
@@ -211,10 +209,13 @@ export function shortMode(label) {
   return modeOf(label) === label ? called : `a second copy of ${called}`;
 }
 
+/** "1.6 GiB". @param {number} bytes */
+export const gibibytes = (bytes) => (present(bytes) ? `${digits(bytes / 2 ** 30, 2)} GiB` : NONE);
+
 /** A figure that not every trial measures. @param {number} value */
 export const measuredOr = (value) => (present(value) ? short(value) : "not available");
 
-const THEME = ["text", "quiet", "line", "panel", "band", "middle"];
+const THEME = ["text", "quiet", "line", "panel", "band"];
 
 /** The theme's colours, from the style sheet; those of the verdicts under their names. */
 export function colours() {
@@ -223,20 +224,8 @@ export function colours() {
   return { __proto__: null, ...Object.fromEntries([...THEME, ...Object.keys(VERDICTS)].map(colourOf)) };
 }
 
-/** Colours of speedups: slower – middle – faster, full at twice. */
-export function speedupColours({ slower, middle, faster }) {
-  const color = { type: "diverging-log", pivot: 1, domain: [0.5, 2], range: [slower, middle, faster], clamp: true };
-  return Plot.plot({ color }).scale("color").apply;
-}
-
-/** The more readable of black and white on a colour `rgb(r, g, b)`. */
-export function inkOn(colour) {
-  const [r, g, b] = colour.match(/\d+/g).map((value) => (value / 255) ** 2.2);
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.2 ? "#101418" : "#ffffff";
-}
-
 /** About `wanted` round numbers between two positive ones, evenly on a logarithmic scale. */
-export function logTicks(low, high, wanted) {
+function logTicks(low, high, wanted) {
   const decades = Math.log10(high / low);
   const fine = decades > wanted / 2.2 ? [1, 3] : decades > wanted / 3.5 ? [1, 2, 5] : [1, 1.5, 2, 3, 5, 7];
   const [steps, every] = decades > wanted ? [[1], Math.ceil(decades / wanted)] : [fine, 1];

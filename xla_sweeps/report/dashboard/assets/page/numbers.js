@@ -75,24 +75,12 @@ export const say = (/** @type {keyof typeof PACKAGE.sentences} */ name, values =
 
 export const date = (/** @type {string} */ text) => (text ? text.slice(0, 16).replace("T", " ") : NONE);
 
-/** Below which value a part of the values lies, interpolated; infinite ones count, NaN must be left out by the caller. */
-function quantile(values, part) {
+/** The middle value; infinite ones count, NaN must be left out by the caller. */
+export function median(values) {
   const sorted = Float64Array.from(values).sort();
-  const place = part * (sorted.length - 1);
-  const below = Math.floor(place);
-  const weight = place - below;
-  return weight ? (1 - weight) * sorted[below] + weight * sorted[below + 1] : sorted[below];
+  const [low, high] = [sorted[(sorted.length - 1) >> 1], sorted[sorted.length >> 1]];
+  return low === high ? low : (low + high) / 2;
 }
-
-export const median = (values) => quantile(values, 0.5);
-
-export const SPREAD_MODELS = PACKAGE.spread_models; // fewer say nothing of where most lie
-
-/** Between which values 8 of 10 lie. */
-export const tenths = (values) => [0.1, 0.9].map((part) => quantile(values, part));
-
-/** Where 8 of 10 values of so many models lie, of few models the lowest and the highest. */
-export const reach = (values, models) => (models < SPREAD_MODELS ? (extent(values) ?? [null, null]) : tenths(values));
 
 /** A geometric mean. Its unit is the model: each counts once, with its own geometric mean. */
 export class GeometricMean {

@@ -2,7 +2,7 @@
  * these, with title, subject, legend and source, so that they can leave the page. */
 
 import { count } from "./numbers.js";
-import { announce, applyTheme, button, byId, download, el, emptyState, fill, folded, phrase, svgElement, there } from "./dom.js";
+import { announce, applyTheme, button, byId, copyText, csvCell, download, el, emptyState, fill, folded, phrase, svgElement, there, wholeTable } from "./dom.js";
 import { chartText, colours, legendOf, sourceOf, subjectOf } from "./marks.js";
 
 /** @type {Panel[]} */
@@ -23,7 +23,7 @@ const sight = new IntersectionObserver(
 /**
  * Registers a part of the page. @param {HTMLElement} element @param {(view: View) => void} draw called when the view has
  * changed and the element is near the viewport. @param {PanelLook} [more] `follows`: parts of the state that it shows
- *   beside the view: `sort`, `tab`, `images`; `worth`: whether the view gives it something to say; if not, it is hidden.
+ *   beside the view: `sort`, `tab`; `worth`: whether the view gives it something to say; if not, it is hidden.
  */
 export function addPanel(element, draw, { follows = [], worth = () => true } = {}) {
   const panel = { element, draw, follows, worth, near: false, stale: true };
@@ -123,15 +123,14 @@ export function reportErrorOnPage(problem) {
  * A chart: its finding as the title, what it shows under that, the drawing, its source, and its table.
  * @param {string} name of the chart, for files and tests. @param {Chart} spec as for `addPanel`; default `worth`: there
  *   is a pair. `build` returns the finding, which is the result in words; options of `Plot.plot`; `tip` and `click`,
- *   which take what lies under the mouse. `table` has the same in figures.
+ *   which take what lies under the mouse. `table` has the same in figures. `chips` stand for the legend's verdicts.
  */
-export function chart(name, { build, table, follows, worth = (view) => view.pairs.length > 0 }) {
+export function chart(name, { build, table, follows, chips, worth = (view) => view.pairs.length > 0 }) {
   const parts = {
     finding: el("h3", name), // until it is drawn
     subject: el("p.subject"),
     legend: el("div.legend"),
     canvas: el("div.canvas", { role: "group", "aria-label": `Chart ${name}` }),
-    source: el("p.source"),
   };
   const onPaper = () => {
     const { theme: shown } = document.documentElement.dataset;
@@ -141,7 +140,7 @@ export function chart(name, { build, table, follows, worth = (view) => view.pair
     const { finding, subject = subjectOf(currentView), legend = [], how = "", note: _, ...drawn } = built;
     const picture = { finding, subject, how, legend: el("div", legendOf(legend)), source: sourceOf(currentView) };
     const made = pictureOf({ ...picture, drawn: drawing(finding, drawn, PICTURE_WIDTH) }, theme);
-    applyTheme(shown);
+    applyTheme(shown ?? "");
     return made;
   };
   const caption = el("figcaption");
@@ -149,8 +148,8 @@ export function chart(name, { build, table, follows, worth = (view) => view.pair
   const figure = el(
     "figure.chart.wide",
     { data: { chart: name } },
-    el("div.heading", parts.finding, pictureButtons(name, onPaper)),
-    ...[parts.subject, parts.legend, parts.canvas, parts.source, caption, twin],
+    el("div.heading", parts.finding, takeButtons(name, onPaper, () => table(currentView))),
+    ...[parts.subject, parts.legend, parts.canvas, caption, twin],
   );
   let twinStale = true;
   const drawTwin = () => {
@@ -167,9 +166,8 @@ export function chart(name, { build, table, follows, worth = (view) => view.pair
     const { finding, subject = subjectOf(view), legend = [], how, note, ...drawn } = build(view, colours(), width);
     parts.finding.textContent = finding;
     parts.subject.textContent = subject;
-    parts.source.textContent = sourceOf(view);
     caption.textContent = phrase([how, note].flat());
-    fill(parts.legend, legendOf(legend));
+    fill(parts.legend, chips, legendOf(legend.filter(({ isVerdict }) => !chips || !isVerdict)));
     fill(canvas, drawing(finding, drawn, width));
     const scrolls = canvas.scrollHeight > canvas.clientHeight + 1 || canvas.scrollWidth > canvas.clientWidth + 1;
     canvas.tabIndex = scrolls ? 0 : -1;
@@ -227,14 +225,24 @@ export function sampled(items, most) {
 /** A sentence if not all points are drawn, else "". */
 export const sampleNote = (drawn, all) => (drawn < all ? `${count(drawn)} of ${count(all)} points, evenly sampled.` : "");
 
-/** The buttons of a chart. */
-function pictureButtons(name, picture) {
-  const take = (text, label, click) => button({ class: "small", "aria-label": label }, click, text);
-  const save = () => download(`${name}.svg`, picture().text, "image/svg+xml");
+/** The buttons of a chart: its link, its figures, its picture. @param {string} name @param {() => Node} table */
+function takeButtons(name, picture, table) {
+  const take = (text, label, click) => button({ class: "small", "aria-label": `${label} the chart ${name}` }, click, text);
+  const address = () => {
+    const query = new URLSearchParams(location.hash.slice(1));
+    query.set("at", name);
+    return `${location.href.split("#")[0]}#${query}`;
+  };
+  const lines = () => {
+    const made = /** @type {Element} */ (wholeTable(() => /** @type {any} */ (table())));
+    return Array.from(made.querySelectorAll("tr"), (line) => Array.from(line.cells, (cell) => csvCell(cell.textContent.trim())).join(","));
+  };
   return el(
     "span.take",
-    take("Copy image", `Copy the image of the chart ${name}`, () => copyImage(name, picture())),
-    take("SVG", `Save the chart ${name} as SVG`, save),
+    take("Link", "Copy the link of", () => copyText(address(), "Link copied")),
+    take("CSV", "Save the figures of", () => download(`${name}.csv`, `${lines().join("\r\n")}\r\n`, "text/csv;charset=utf-8")),
+    take("PNG", "Copy the image of", () => copyImage(name, picture())),
+    take("SVG", "Save the picture of", () => download(`${name}.svg`, picture().text, "image/svg+xml")),
   );
 }
 

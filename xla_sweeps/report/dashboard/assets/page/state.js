@@ -1,8 +1,6 @@
 /** State: the reader's choices, kept in the URL's fragment, so that a link shows the same page and back and forward
  * work. */
 
-import { digits, present } from "./numbers.js";
-
 export const VERDICTS = /** @type {Record<string, { symbol: string, word: string }>} */ ({
   __proto__: null, // names come from the URL too
   ...Object.fromEntries(
@@ -17,7 +15,7 @@ export const VERDICTS = /** @type {Record<string, { symbol: string, word: string
  * value, the other columns of the question, and the rest. */
 export const FACETS = /** @type {Facet[]} */ ([
   { column: "device", before: "on", any: "any device" },
-  { column: "resolution_px", unit: " px", before: "at", any: "any px" },
+  { column: "resolution_px", unit: " px", before: "at", any: "any" },
   { column: "batch_size", before: "batch", any: "any" },
   ...PACKAGE.question,
   { column: "effort", title: "Effort" },
@@ -36,7 +34,7 @@ const MULTIPLE = [...FACETS.map(({ column }) => column), "verdict"];
 const SINGLE = { model: "", scenario: "", baseline: "", candidate: "", origin: "", price: "" };
 
 /** Choices that filter nothing, and what they are at first. */
-export const LOOKS = { sort: "-speedup", tab: "throughput", place: "", named: "", images: "", theme: "auto" };
+export const LOOKS = { sort: "-speedup", tab: "throughput", place: "", columns: "main", at: "" };
 
 export class State {
   #listeners = [];
@@ -71,12 +69,6 @@ export class State {
       const sides = this.#sidesOf(params.get("scenario"), params.get("origin") ?? this.defaults.origin);
       for (const name in sides) this[name] = params.get(name) ?? sides[name];
     }
-    const brush = (this.brush = new Map());
-    for (const text of params.getAll("brush")) {
-      const [axis, ...ends] = text.split(":");
-      const [low, high] = ends.map(Number);
-      if (axis && present(low) && present(high)) brush.set(axis, [low, high]);
-    }
   }
 
   /** Scenario and sides, and the choices that differ from the defaults, as a URL's query; "" for the defaults. */
@@ -84,10 +76,8 @@ export class State {
     const params = new URLSearchParams();
     for (const name of MULTIPLE) for (const value of this[name]) params.append(name, value);
     for (const name in this.defaults) if (this[name] !== this.defaults[name]) params.set(name, this[name]);
-    for (const [axis, ends] of this.brush)
-      params.append("brush", [axis, ...ends.map((end) => digits(end, 5))].join(":"));
     // The defaults depend on what the file holds, and a link must mean the same in a later one.
-    if ([...params.keys()].some((name) => name !== "theme")) for (const name of ["scenario", "baseline", "candidate"]) params.set(name, this[name]);
+    if (params.size) for (const name of ["scenario", "baseline", "candidate"]) params.set(name, this[name]);
     return params.toString();
   }
 
@@ -112,9 +102,9 @@ export class State {
     this.set({ [name]: new Set(alone ? [] : [value]) });
   }
 
-  /** Removes all filters; theme, order and tab stay. */
+  /** Removes all filters; order and tab stay. */
   reset() {
-    const change = { brush: new Map() };
+    const change = {};
     for (const name of MULTIPLE) change[name] = new Set();
     for (const name in SINGLE) change[name] = this.defaults[name];
     this.set(change);
@@ -123,7 +113,7 @@ export class State {
   /** Whether any filter is on. */
   get filtering() {
     return (
-      [...MULTIPLE, "brush"].some((name) => this[name].size > 0) ||
+      MULTIPLE.some((name) => this[name].size > 0) ||
       Object.keys(SINGLE).some((name) => this[name] !== this.defaults[name])
     );
   }

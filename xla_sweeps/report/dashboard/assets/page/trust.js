@@ -1,8 +1,8 @@
 /** "Can I trust it?": A/A pairs, flags, noise, clocks. */
 
-import { count, digits, extent, median, NONE, percent, plural, present, say, share } from "./numbers.js";
+import { count, NONE, percent, plural, present, share } from "./numbers.js";
 import { byId, dotted, el, fill, flagMeaning, ownOf, plainTable } from "./dom.js";
-import { daysOf, doubtLegend, figured, hollowIf, intervalOf, margins, markOf, named, rowName, shortDevice, someOf, speedupOf, speedupScale, unityMarks } from "./marks.js";
+import { daysOf, doubtLegend, figured, hollowIf, intervalOf, margins, markOf, named, rowName, someOf, speedupOf, speedupScale, unityMarks } from "./marks.js";
 import { addPanel, chart, sampled, sampleNote } from "./panels.js";
 import { endsOf, isBounded } from "./pairs.js";
 
@@ -83,44 +83,6 @@ function twinPlot(/** @type {View} */ view, /** @type {Theme} */ theme, /** @typ
 const twinTable = (/** @type {View} */ view) =>
   plainTable("A/A pairs", twins(view), [named(view), ["Modes", (row) => sidesOf(view, row)], ...figured(view, "Ratio")]);
 
-/** "3 of 10 H100 rows, 1 of 8 T4 rows wait for the host.", of the devices that have some. @param {View} view */
-function waitingOf(view) {
-  const waits = view.rows.is("host_bound", 1);
-  const parts = view.distinct("device").flatMap((device) => {
-    const own = view.counted.filter(view.rows.is("device", device));
-    const n = own.filter(waits).length;
-    return n ? [say("waiting rows", { count: count(n), all: count(own.length), device: shortDevice(view, device) })] : [];
-  });
-  return parts.length ? [`${say("waiting", { rows: parts.join(", ") })}.`] : [];
-}
-
-/** Noise, replicates and clocks of the selection, a sentence each. @param {View} view */
-function trustLines(/** @type {View} */ view) {
-  const { rows, pairs } = view;
-  const positiveFigures = (...names) => {
-    const figures = rows.numbers(...names);
-    return Array.from(pairs, (row) => figures.map((data) => data[row])).filter((own) => own.every((one) => one > 0));
-  };
-  const those = (test) => count(pairs.filter((row) => test(rows.at(row))).length);
-  const contaminated = those(({ status }) => status === "contaminated");
-  const busy = those((row) => row.foreign_cores >= 0.5);
-  const noise = positiveFigures("cv_percent").flat();
-  const loud = noise.filter((cv) => cv > 5).length;
-  const spreads = positiveFigures("within_percent", "between_percent");
-  const above = spreads.filter(([within, between]) => between > within).length;
-  const clocks = positiveFigures("sm_clock_mhz_low", "temperature_high");
-  const [mhz, heat] = [0, 1].map((place) => extent(clocks.map((pair) => pair[place]))?.map(count).join(" to "));
-  return [
-    `${contaminated} of ${plural(pairs.length, "measurement")} are contaminated: other load affected more than a fifth of their rounds. In ${busy}, other processes used half a core or more.`,
-    ...waitingOf(view),
-    noise.length &&
-      `Blocks of calls vary by ${digits(median(noise), 2)} % (median coefficient of variation, the noisiest replicate of each measurement); by more than 5 % in ${count(loud)} of ${plural(noise.length, "measurement")}.`,
-    spreads.length &&
-      `In ${count(above)} of ${plural(spreads.length, "measurement")} (${share(above, spreads.length)}) replicates differ by more than the error within one: there more replicates help more than more rounds.`,
-    mhz && `The GPU’s lowest clocks were ${mhz} MHz, its highest temperatures ${heat} °C.`,
-  ].filter(Boolean);
-}
-
 /** Flags of the selection and how many pairs have each, the most frequent first. @param {View} view */
 function flagCounts({ rows, pairs }) {
   const counts = new Map();
@@ -128,6 +90,15 @@ function flagCounts({ rows, pairs }) {
     for (const flag of rows.at(row).flags.split(" ").filter(Boolean)) counts.set(flag, (counts.get(flag) ?? 0) + 1);
   return [...counts].sort((a, b) => b[1] - a[1]);
 }
+
+const FACTS_OF_DEVICES = [
+  ["Contaminated", "contaminated"],
+  ["Host-bound (h)", "waiting"],
+  ["Blocks vary by (median CV)", "noise"],
+  ["Replicates differ more than rounds", "between"],
+  ["Clocks", "clocks"],
+  ["Hottest", "heat"],
+];
 
 /** Flags of the selection, and each device's no-difference band. */
 function trustFacts() {
@@ -138,8 +109,7 @@ function trustFacts() {
     const devices = view.rows.meta.bands.filter(({ scenario }) => scenario === view.state.scenario);
     fill(
       box,
-      el("h3", "Flags and no-difference bands"),
-      el("ul", { id: "trust-lines" }, trustLines(view).map((text) => el("li", text))),
+      el("h3", "Flags, and how quiet each device was"),
       flags.length > 0 &&
         plainTable("Flags in this selection", flags, [
           ["Flag", ([flag]) => flag],
@@ -148,11 +118,12 @@ function trustFacts() {
           ["Share", ([, n]) => share(n, pairs.length)],
         ]),
       devices.length > 0 &&
-        plainTable("Devices: the no-difference band comes from the A/A pairs", devices, [
+        plainTable("Devices, over all measurements of the file in this scenario; the no-difference band comes from the A/A pairs", devices, [
           ["Device", ({ device }) => device],
           ["Trials", ({ trials }) => count(trials)],
           ["No-difference band", ({ floor }) => (present(floor) ? `±${percent(100 * floor)} %` : NONE)],
           ["A/A pairs", (band) => count(band.twins)],
+          ...FACTS_OF_DEVICES.map(([title, key]) => /** @type {TableColumn<any>} */ ([title, (band) => band[key] ?? NONE])),
         ]),
     );
   };

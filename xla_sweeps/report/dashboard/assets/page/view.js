@@ -1,20 +1,16 @@
 /** View: the rows that match the filters, and their summary. One pass over typed arrays; no object per row. */
 
-import { GeometricMean, getOrMake, median, present, reach, seconds, short, SPREAD_MODELS, tenths, times } from "./numbers.js";
+import { extent, GeometricMean, getOrMake, median, present } from "./numbers.js";
 import { FACETS, VERDICTS } from "./state.js";
 import { naturally, naturalOrder, pairFor, scenariosOf } from "./data.js";
 
 const IN_FACETS = 1; // device, resolution, …
-const IN_BRUSH = 2; // the ranges set on the parallel axes, but for those of outcomes
 const IN_ORIGIN = 4; // measured here, published; and in the scenario
 const IN_PAIRS = 8; // baseline and candidate
-const IN_OUTCOME = 16; // verdict, and ranges of what was measured: no answer may follow from these
+const IN_OUTCOME = 16; // verdict: no answer may follow from it
 const IN_MODEL = 32; // the name
-const IN_ALL = 63;
+const IN_ALL = 61;
 export const ANY_OUTCOME = IN_ALL & ~IN_OUTCOME;
-
-/** The columns of a question. @type {any[]} */
-export const QUESTION = PACKAGE.question.map(({ column }) => column);
 
 /** What every view needs, computed once. */
 export class Index {
@@ -45,9 +41,6 @@ export class Index {
   }
 }
 
-/** @type {(TextColumn | NumberColumn)[]} */
-export const NAMED_BY = ["model", "resolution_px", "batch_size", "precision", "tf32", "device", "candidate", "baseline"];
-
 /** For each code of a column's values 1 or 0. */
 const flagsOf = (values, inside) => Uint8Array.from(values, (value) => Number(inside(value)));
 
@@ -56,7 +49,6 @@ export class View {
   #memory = new Map();
   #mask; // of each row the filters that let it through
   #contaminated;
-  #waiting;
 
   /** @param {Index} index @param {State} state */
   constructor(index, state) {
@@ -65,11 +57,9 @@ export class View {
     this.state = state;
     this.rows.setPrice(Number(state.price));
     this.#contaminated = this.rows.is("status", "contaminated");
-    this.#waiting = this.rows.is("host_bound", 1);
     this.#mask = new Uint8Array(this.rows.count).fill(IN_ALL);
     this.#facets(this.#mask);
     this.#model(this.#mask);
-    this.#brush();
     const { scenario, baseline, candidate, origin, verdict } = state;
     this.#keep(this.#mask, IN_ORIGIN, "scenario", (value) => value === scenario);
     this.#keep(this.#mask, IN_ORIGIN, "origin", (value) => origin === "all" || value === origin || value === "");
@@ -79,7 +69,7 @@ export class View {
     /** Rows of the chosen comparison. */
     this.pairs = this.#where(IN_ALL);
     /** Rows of every baseline and candidate. */
-    this.base = this.#where(IN_FACETS | IN_MODEL | IN_BRUSH | IN_ORIGIN);
+    this.base = this.#where(IN_FACETS | IN_MODEL | IN_ORIGIN);
     /** One row of each question: with the most replicates, then the newest. Sums count only these. */
     const anyModel = this.#where(ANY_OUTCOME & ~IN_MODEL);
     this.best = bestOf(this.rows, anyModel);
@@ -92,7 +82,7 @@ export class View {
     this.unmeasured = answering.filter(isMissing);
     this.ranked = anyModel.filter((row) => isBest(row) && !isMissing(row));
     this.shown = this.pairs.filter((row) => isBest(row) && !isMissing(row));
-    this.overview = overviewOf(this.rows, this.counted);
+    this.overview = sumsOf(this.rows, this.counted);
   }
 
   /** Computes something once per view. @template T @param {string} name @param {() => T} compute @returns {T} */
@@ -131,17 +121,6 @@ export class View {
     const variants = flagsOf(variant.values, (value) => !exact && contains(value));
     for (let row = 0; row < mask.length; row++)
       if (!models[model.data[row]] && !variants[variant.data[row]]) mask[row] &= ~IN_MODEL;
-  }
-
-  #brush() {
-    for (const [name, [low, high]] of this.state.brush) {
-      const axis = parallelAxis(this.index, name);
-      if (!axis) continue;
-      this.#mask.forEach((bits, row) => {
-        const place = axis.place(row);
-        if (!(place >= low && place <= high)) this.#mask[row] = bits & ~(axis.outcome ? IN_OUTCOME : IN_BRUSH);
-      });
-    }
   }
 
   #where(bits) {
@@ -202,11 +181,6 @@ export class View {
     return this.#contaminated(row) ? "~" : "";
   }
 
-  /** All marks of a row's figures: doubt, and `h` where the device waits for the host. */
-  marks(row) {
-    return this.doubt(row) + (this.#waiting(row) ? " h" : "");
-  }
-
   /** The mark that all these rows share. */
   doubtOfAll(rows) {
     return rows.length && rows.every(this.#contaminated) ? "~" : "";
@@ -228,106 +202,58 @@ function bestOf({ count, numbered: { question, preference } }, among) {
   return best;
 }
 
-/** Sums over rows: how many have each verdict, which have a speedup, and the geometric mean of these. @param {Rows} rows */
+/** Sums over rows: how many have each verdict, and the range of the speedups; a geometric mean only of like settings. @param {Rows} rows */
 export function sumsOf(rows, places) {
   const { data, values } = rows.column("verdict");
   const [speedup, model] = [rows.number("speedup"), rows.column("model").data];
   const counts = new Uint32Array(values.length);
-  const [compared, mean] = [[], new GeometricMean()];
+  const [compared, mean, settings] = [[], new GeometricMean(), new Set()];
   for (const row of places) {
     counts[data[row]] += 1;
+    settings.add(rows.numbered.like[row]);
     if (speedup[row] !== speedup[row]) continue; // none
     compared.push(row);
     mean.add(speedup[row], model[row]);
   }
   const verdicts = Object.keys(VERDICTS).map((word) => [word, counts[values.indexOf(word)] ?? 0]);
-  const { n, models, value: geomean } = mean;
-  return { pairs: places.length, ...Object.fromEntries(verdicts), rows: compared, n, models, geomean };
+  const figures = compared.map((row) => speedup[row]);
+  const [low, high] = extent(figures) ?? [null, null];
+  const isAlike = settings.size < 2;
+  return {
+    pairs: places.length,
+    ...Object.fromEntries(verdicts),
+    rows: compared,
+    compared: mean.n,
+    models: mean.models,
+    settings: settings.size,
+    low,
+    high,
+    geomean: isAlike ? mean.value : null,
+    ...pricesOf(rows, compared, isAlike),
+  };
 }
 
-/** What compiling costs, and after how many calls it pays back, over pairs with a speedup. @param {Rows} rows */
-export function pricesOf(rows, compared) {
+/** What compiling costs, and after how many calls it pays back: medians only of like settings. @param {Rows} rows */
+function pricesOf(rows, compared, isAlike) {
   const [extra, calls] = rows.numbers("compile_s_extra", "break_even_calls");
   const isAmbiguous = rows.is("verdict", "ambiguous");
   const priced = compared.filter((row) => extra[row] === extra[row]);
   const judged = priced.filter((row) => !isAmbiguous(row));
   const breaks = judged.map((row) => (calls[row] === calls[row] ? calls[row] : Infinity));
   const middle = median(breaks);
+  const extras = priced.map((row) => extra[row]);
   return {
-    median_extra_compile_s: priced.length ? median(priced.map((row) => extra[row])) : null,
+    extras: extent(extras),
+    median_extra_compile_s: isAlike && priced.length ? median(extras) : null,
     priced: breaks.length,
-    median_break_even_calls: present(middle) ? middle : null,
+    median_break_even_calls: isAlike && present(middle) ? middle : null,
     never: breaks.filter((value) => value === Infinity).length,
-  };
-}
-
-/** The summary of the pairs: the same figures as `analysis.overview`. @param {Rows} rows */
-function overviewOf(rows, pairs) {
-  const speedup = rows.number("speedup");
-  const family = rows.column("family");
-  const groups = new Map();
-  for (const row of pairs) getOrMake(groups, family.data[row], () => []).push(row);
-  const families = Array.from(groups, ([code, own]) => {
-    const sums = sumsOf(rows, own);
-    const [low, high] = reach(sums.rows.map((row) => speedup[row]), sums.models);
-    return { ...sums, family: family.values[code], low, high, share_slower: sums.n ? sums.slower / sums.n : 0 };
-  });
-  const { rows: compared, n, ...sums } = sumsOf(rows, pairs);
-  const spread = sums.models < SPREAD_MODELS ? [null, null] : tenths(compared.map((row) => speedup[row]));
-  return {
-    ...sums,
-    compared: n,
-    spread_low: spread[0],
-    spread_high: spread[1],
-    ...pricesOf(rows, compared),
-    families: families.sort((a, b) => naturally(a.family, b.family)),
   };
 }
 
 /** How a facet's value is written; of a switch what is on or off. @param {Partial<Facet>} facet */
 export const wordOf = ({ unit = "", blank = "", words = "", isSwitch = false }, value) =>
   isSwitch ? `${value === "1" ? "" : "no "}${words}` : `${value || blank}${unit}`;
-
-/** Facets are evenly spaced in their order, the rest is logarithmic and has a `write`. */
-export const AXES = /** @type {Axis[]} */ ([
-  ...["device", "precision", "source", "runtime", "resolution_px", "batch_size"].map((name) => {
-    const facet = FACETS.filter(({ column }) => column === name)[0];
-    return { ...facet, name, title: facet.title.toLowerCase() };
-  }),
-  { name: "macs", title: "GMACs", write: (value) => short(value / 1e9) },
-  { name: "params", title: "parameters", write: short },
-  { name: "compile_s_extra", title: "extra compile", write: seconds, outcome: true },
-  { name: "peak_memory_ratio", title: "peak memory", write: times, outcome: true },
-  { name: "throughput_samples_per_s", title: "img/s", write: short, outcome: true },
-  { name: "speedup", title: "speedup", write: times, outcome: true },
-  { name: "joules_per_sample", title: "joules a sample", write: short, outcome: true },
-  { name: "cost_per_million", title: "price of a million", write: short, outcome: true },
-]);
-
-/** One axis: a row's place on it, and how a place and a range are written; undefined for a name that is none. @param {Index} index */
-export function parallelAxis(index, name) {
-  const isUnpriced = PACKAGE.costs.includes(name) && !present(index.rows.price);
-  const spec = AXES.find((axis) => axis.name === name && !isUnpriced);
-  return spec && { ...spec, ...(spec.write ? numberAxis : facetAxis)(index, spec) };
-}
-
-function facetAxis(/** @type {Index} */ index, /** @type {Axis} */ spec) {
-  const { data, ranks, sorted, values } = index.facets.get(spec.name);
-  const word = (place) => wordOf(spec, values[sorted[place]]);
-  const between = (low, high) => {
-    const inside = [...sorted.keys()].filter((place) => place >= low && place <= high);
-    if (inside.length > 3) return `${word(inside[0])} to ${word(inside.at(-1))}`;
-    return inside.map(word).join(", ") || "none";
-  };
-  return { facet: true, place: (row) => ranks[data[row]], word, between };
-}
-
-function numberAxis(/** @type {Index} */ index, /** @type {Axis} */ { name, write }) {
-  const values = index.rows.number(name);
-  const word = (place) => write(Number((10 ** place).toPrecision(6)));
-  const between = (low, high) => `${write(10 ** low)}–${write(10 ** high)}`;
-  return { facet: false, place: (row) => Math.log10(values[row]), word, between };
-}
 
 /** Sums in which published figures, of which no interval is known, count by their direction. @param {View} view */
 export function asPublished(view, sums, rows) {
