@@ -93,12 +93,12 @@ class ColdStart:
         )
 
     def _with_cache(self, outcome: ModeOutcome) -> ModeOutcome:
-        """The outcome with the size of the cache; raises where XLA keeps nothing in it."""
+        """The outcome with the size of the cache; raises where a compiler keeps nothing in it."""
         if self._caching == "off":
             return outcome
         size = sum(path.stat().st_size for path in self._cache.rglob("*") if path.is_file())
         label = self._prepared.label
-        if not size and mode_of(label).execution is Execution.XLA:
+        if not size and mode_of(label).execution is not Execution.GRAPH:
             message = f"{label} kept nothing in its compiler's cache"
             absent = Failure(phase=Phase.WARMUP, kind="cache_not_used", message=message)
             raise RequestFailed(Status.MODE_NOT_EFFECTIVE, absent)

@@ -14,8 +14,9 @@ ENTRY = Entry(backend=BACKEND, framework="backend:Torch", explain="explain:expla
 
 
 def main() -> None:
-    """Serve the parent; compiled code is kept in its fresh temporary folder."""
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(Path(tempfile.gettempdir(), "inductor"))
+    """Serve the parent; compiled code is kept in its fresh temporary folder, or in its cache."""
+    if os.environ.get("TORCHINDUCTOR_FORCE_DISABLE_CACHES") != "0":
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(Path(tempfile.gettempdir(), "inductor"))
     server.main(ENTRY)
 
 
