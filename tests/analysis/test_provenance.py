@@ -13,6 +13,7 @@ from xla_sweeps.analysis import provenance
 from xla_sweeps.config import compose, settings
 from xla_sweeps.schema.options import ENVIRONMENT, OPTIONS
 from xla_sweeps.schema.overrides import asked_of
+from xla_sweeps.schema.record import GpuSpan
 from xla_sweeps.schema.trial import Data, InputSpec, Runtime, Training
 from xla_sweeps.system import devices
 
@@ -110,7 +111,8 @@ def test_telemetry_is_the_extremes_over_processes() -> None:
                 "foreign_cores": 0.1,
                 "gpu_sm_mhz": [1200.0, 1410.0],
                 "gpu_celsius": [40.0, 61.0],
-            }
+            },
+            gpu=(GpuSpan(rounds=(0, 9), elapsed_s=1.0, watts=655.0),),
         ),
         make_record(
             contamination={
@@ -124,6 +126,7 @@ def test_telemetry_is_the_extremes_over_processes() -> None:
         "sm_clock_mhz_low": 1100.0,
         "sm_clock_mhz_high": 1410.0,
         "temperature_high": 66.0,
+        "watts_high": 655.0,
         "foreign_cores": 0.4,
     }
     assert set(provenance.telemetry_of([make_record()]).values()) == {None}

@@ -161,7 +161,7 @@ def test_each_scenario_has_a_floor_of_its_own(tmp_path: Path) -> None:
     """Equal training steps that differ say nothing of calls, and the other way round."""
     store, source = Store(tmp_path), random.Random(2)
     for number in range(40):
-        scenario, reach = (("call", 0.001), ("train_step", 0.05))[number % 2]
+        scenario, reach = (("call", 0.001), ("train_step", 0.06))[number % 2]
         times = {"graph": 0.2, "graph_2": 0.2 * source.lognormvariate(0, reach)}
         config = config_of(scenario, *times)
         store.save(make_record(times, noise=0.01, config=config, trial_id=f"{number:016x}"))

@@ -3,7 +3,8 @@
 The files were written by `results DIR --all --format csv --with-published` at commit a7678f81, that
 of an H200 at fcc8d653. What was removed since is left out: the column `process` of the first ones,
 and the published rows of then. The columns of time to prepare, memory and power were added since,
-with every other byte the same.
+with every other byte the same; later those of cold starts, when the bounds of intervals changed
+(`STATISTICS_VERSION` 8), and with them one verdict, from ambiguous to faster.
 What changes a figure on purpose writes them again, and says so.
 """
 

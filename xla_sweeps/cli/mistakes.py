@@ -37,7 +37,7 @@ def unknown_command(given: str) -> ConfigError:
         hint = did_you_mean(given, [f"model={models[near[0]]}"]).strip()
     if hint:
         return ConfigError(f"unknown command '{given}'. {hint} `xla-sweeps --help` lists them all.")
-    return unknown_name("command", given, commands, listed=len(commands))
+    return unknown_name("command", given, commands, lister="xla-sweeps --help")
 
 
 def unknown_flag(option: str, value: str, options: list[str]) -> ConfigError:
