@@ -58,7 +58,7 @@ def _run_grid(folder: Path, words: list[str]) -> float:
 
 
 def _ways(folder: Path) -> dict[tuple[str, int, str], Way]:
-    """What was measured of each precision, batch size and mode."""
+    """Ways that were measured, by precision, batch size and mode."""
     _, summaries = read_trials(folder, rows.load(folder))
     made = {}
     for summary in summaries.values():

@@ -196,9 +196,9 @@ def test_a_small_change_is_no_drift() -> None:
 def test_a_sudden_change_is_found_and_noise_is_none() -> None:
     source = np.random.default_rng(1)
     noise = np.exp(source.normal(0, 0.3, (300, 12)))
-    found = [stats.shifts(one, by=0.1, chance=0.0075) for one in noise]
-    assert sum(found) <= 0.02 * len(found)
+    shifted = [stats.shifts(one, by=0.1, chance=0.0075) for one in noise]
+    assert sum(shifted) <= 0.02 * len(shifted)
     noise[:, 7:] /= 4
-    found = [stats.shifts(one, by=0.1, chance=0.0075) for one in noise]
-    assert sum(found) >= 0.9 * len(found)
+    shifted = [stats.shifts(one, by=0.1, chance=0.0075) for one in noise]
+    assert sum(shifted) >= 0.9 * len(shifted)
     assert not stats.shifts([1.0, 2.0, 1.0, 2.0], by=0.1, chance=0.02)

@@ -108,10 +108,10 @@ def test_every_mode_is_proved_and_computes_what_eager_and_float64_do(
 
 @EACH
 def test_a_planted_error_of_a_thousandth_is_caught_early_and_late(engine: str) -> None:
-    found = told(engine, "planted_errors")
-    assert found.pop("none") == []
-    late = found.pop("eager compiles late")
-    assert {tuple(map(is_eager, modes)) for modes in found.values()} == {(False,)}
+    wrong = told(engine, "planted_errors")
+    assert wrong.pop("none") == []
+    late = wrong.pop("eager compiles late")
+    assert {tuple(map(is_eager, modes)) for modes in wrong.values()} == {(False,)}
     if engine != "torch":  # whose `whole` compiles nothing
         assert list(map(is_eager, late)) == [True]
 

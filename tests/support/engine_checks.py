@@ -209,9 +209,9 @@ def wrong_modes(plant: str) -> list[str]:
         return [head * factor(executable) for head in plain_outputs(executable, position)]
 
     with mock.patch.multiple(engine.executables, step=step, outputs=outputs):
-        found = Desk(normalized, modes=(eager, second)).measured()
-    at_once = [mode for mode, each in found["modes"].items() if each["status"] != "ok"]
-    return [*at_once, *found["spoilt"]]
+        told = Desk(normalized, modes=(eager, second)).measured()
+    at_once = [mode for mode, each in told["modes"].items() if each["status"] != "ok"]
+    return [*at_once, *told["spoilt"]]
 
 
 def measured_training() -> Any:

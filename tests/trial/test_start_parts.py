@@ -31,7 +31,7 @@ class Processes:
     label: str = "xla"
     keeps: bool = True
     seen: list[bytes] = field(default_factory=list)
-    """What each found in its cache."""
+    """The entry of the cache that each process read."""
     stopped: bool = False
 
     def start(self, tell: Callable[[protocol.Event], None], given: Mapping[str, str]) -> Any:
@@ -39,11 +39,11 @@ class Processes:
         place = given["TF_XLA_FLAGS"].rpartition("=")[2] if given else ""
         assert place[:1] == place[-1:] == ('"' if given else ""), "a folder's name may have blanks"
         entry = Path(place.strip('"'), "entry") if given else None
-        found = entry.read_bytes() if entry and entry.exists() else b""
-        self.seen.append(found)
+        held = entry.read_bytes() if entry and entry.exists() else b""
+        self.seen.append(held)
         if entry and self.keeps:
-            entry.write_bytes(found or ENTRY)
-        damaged = bool(found) and found != ENTRY
+            entry.write_bytes(held or ENTRY)
+        damaged = bool(held) and held != ENTRY
 
         def request(message: protocol.Request, expected: Any, *, deadline_s: float) -> Any:
             if isinstance(message, protocol.SetUp):

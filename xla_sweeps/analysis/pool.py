@@ -168,8 +168,8 @@ def prior_of(figures: Sequence[Figure]) -> Prior:
     rounds = np.array([one.scatter / one.within - 1 if one.within else 0.0 for one in figures])
     worth = _evenness(scatter[:-2], np.maximum(0.0, rounds) * (own + 1))
     if own.sum() >= LIMMA_FREEDOM:
-        known = _evenness(ratio[:-2], own)
-        worth = min(worth, known) if scatter.any() else known
+        by_process = _evenness(ratio[:-2], own)
+        worth = min(worth, by_process) if scatter.any() else by_process
     worth = max(FREEDOM, 1 / (1 / worth + 1 / (own.sum() + 2 * FREEDOM)))
     return Prior(float(fitted[0]), float(fitted[1]), scale, worth, float(scatter.max()) or math.inf)
 

@@ -24,7 +24,7 @@ Setting = tuple[tuple[str, Any], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What an answer must keep: milliseconds of a call, bytes of device memory; None for any."""
+    """Limits of an answer: milliseconds of a call, bytes of device memory; None for any."""
 
     latency_ms: float | None = None
     memory_bytes: float | None = None

@@ -144,7 +144,7 @@ def _name(advice: Advice, way: Way) -> str:
 
 
 def _costs(now: Way, way: Way) -> Iterator[str]:
-    """What a way costs beside what is in use: compiling, memory, the time of one call."""
+    """Costs of a way beside what is in use: compiling, memory, the time of one call."""
     if way.compile_s is not None:
         yield f"{call_time(way.compile_s)} to trace and compile{_was(now.compile_s, call_time)}"
     if (way.memory_bytes or 0) >= 2**20:
@@ -182,7 +182,7 @@ def _code(advice: Advice, way: Way) -> Iterator[str]:
 
 
 def _race(advice: Advice) -> Iterator[str]:
-    """What led the race, what is no answer, and how far it went."""
+    """Lines on the leaders of the race, on what is no answer, and on how far it went."""
     model = advice.settings.trial.model
     unit = throughput_unit(model.task, model.resolution_px or 0)
     tried = count_noun(advice.measured, "setting")

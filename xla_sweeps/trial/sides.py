@@ -202,11 +202,11 @@ def differences(
 
 def _describe_side(side: Side, model: ModelFacts | None) -> dict[str, str]:
     """Everything that may differ, as texts."""
-    known = side.facts
+    read = side.facts
     facts = {
-        "Python": known["python"],
-        **known["packages"],
-        "xla_sweeps": known["git"],
+        "Python": read["python"],
+        **read["packages"],
+        "xla_sweeps": read["git"],
         "commit": side.commit,
         "model file": side.settings.trial.model.recipe.get("fingerprint", ""),
         "options": " ".join(side.own),

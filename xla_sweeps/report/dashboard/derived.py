@@ -217,7 +217,7 @@ _QUIET = (
 
 
 def _quiet_facts(columns: dict[str, list[Any]], group: tuple[Any, ...]) -> dict[str, str]:
-    """How quiet a device was over its measurements in a scenario, in words."""
+    """Words on how quiet a device was over its measurements in a scenario."""
     rows = zip(*(columns[name] for name in ("scenario", "device", *_QUIET)), strict=True)
     own = [row[2:] for row in rows if row[:2] == group]
     states, waits, noise, within, between, low, high, heat = (
@@ -227,8 +227,8 @@ def _quiet_facts(columns: dict[str, list[Any]], group: tuple[Any, ...]) -> dict[
     facts = {"contaminated": f"{states.count(Status.CONTAMINATED)} of {len(own)}"}
     if any(waits):
         facts["waiting"] = f"{sum(map(bool, waits))} of {len(own)}"
-    if known := [value for value in noise if value]:
-        facts["noise"] = f"{np.median(known):.2g} %"
+    if scatter := [value for value in noise if value]:
+        facts["noise"] = f"{np.median(scatter):.2g} %"
     if spreads:
         facts["between"] = f"{sum(b > a for a, b in spreads)} of {len(spreads)}"
     if any(low):

@@ -34,7 +34,7 @@ def starts_table(summary: TrialSummary) -> Table | None:
 
 
 def cache_note(summary: TrialSummary) -> str:
-    """What starts with a damaged cache do, by mode; "" where none was tried."""
+    """A line on starts with a damaged cache, by mode; "" where none was tried."""
     ends = {mode.label: mode.columns.damaged_cache for mode in summary.modes}
     told = [f"{label}: {displayable(end)}" for label, end in ends.items() if end]
     return f"with a damaged cache   {'; '.join(told)}" if told else ""

@@ -78,7 +78,7 @@ def named(families: list[str]) -> str:
 
 
 def speedups_of(own: list[Row], word: str) -> str:
-    """By precision, or of what is mixed by families that gain, lose, or do both."""
+    """Speedups by precision, or of what is mixed by families that gain, lose, or do both."""
     if word != "Mixed.":
         kinds: dict[str, list[Row]] = {}
         for row in own:

@@ -61,14 +61,14 @@ def test_a_price_is_kept_in_the_address_and_gives_pythons_figures(
     costs = [costs_of(row, 2.5) for row in priced.rows]
     cheapest = min(costs, key=lambda cost: cost["cost_per_million"] or 0)
     lines = browser.evaluate(LINES)
-    dearest = max(cost["cost_per_million"] or 0 for cost in costs)
+    most_expensive = max(cost["cost_per_million"] or 0 for cost in costs)
     assert f"A million samples with XLA: {cheapest['cost_per_million']:.2f} to " in lines
-    assert f" to {dearest:.3g}." in lines
+    assert f" to {most_expensive:.3g}." in lines
     turn(browser, [("price", "2.5"), ("columns", "cost")])
     bring(browser, ".virtual")
     assert "Price of a million" in browser.evaluate(HEADS)
     turn(browser, [("price", "5")])
-    assert f" to {2 * dearest:.3g}." in browser.evaluate(LINES)
+    assert f" to {2 * most_expensive:.3g}." in browser.evaluate(LINES)
 
 
 def test_joules_stand_where_they_were_measured_and_the_reason_where_not(
