@@ -93,7 +93,7 @@ def test_equal_sides_differ_in_at_most_five_percent_of_guards(looks: int) -> Non
 def test_pairs_that_resemble_their_neighbours_raise_few_false_alarms(
     kind: str, most: float
 ) -> None:
-    """Alarms of half of such guards by the earlier rule; 7 % see one slow state nearly throughout."""
+    """Half of such guards raised one by the earlier rule; 7 % see one slow state throughout."""
     source = np.random.default_rng(1)
     ratios = dependent(source, 300, 0.06, kind)
     ended = [guarded(one[None], looks=len(LEVELS), detect=0.03)[0].verdict for one in ratios]
