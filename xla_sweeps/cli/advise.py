@@ -7,7 +7,6 @@ import datetime
 import os
 import shlex
 import sys
-import textwrap
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -62,7 +61,7 @@ _BYTES = quantity_in({"GiB": 2**30, "MiB": 2**20}, "a size such as 4GiB")
 
 _BATCH_SIZES = (1, 4, 16, 64)
 
-_EXAMPLES = """examples:
+_EXAMPLES = """\
   xla-sweeps advise model=mobilenet_v2 --budget 10min
   xla-sweeps advise model=resnet50 batch_size=1 --latency-limit 50ms
   xla-sweeps advise model=tiny_dense precision=float32 --vary threads.intra=1,2
@@ -290,9 +289,8 @@ def _parser() -> argparse.ArgumentParser:
         "finalists are measured again against what you use now, in pairs of fresh processes, and "
         "only those figures are told. The trials are kept: run it again to go on. Exit code 3 "
         "where nothing could be told apart.",
+        examples=_EXAMPLES,
     )
-    parser.description = "\n".join(textwrap.wrap(parser.description or "", width=78))
-    parser.epilog, parser.formatter_class = _EXAMPLES, argparse.RawDescriptionHelpFormatter
     both = "options of every trial; one that is given is not varied (batch_size=1)"
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=both)
     text = "the mode that you use now (default: the graph mode of the scenario)"

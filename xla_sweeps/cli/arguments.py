@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,8 @@ RESULTS = "results"
 """The results folder by default."""
 
 
-def command_parser(name: str, details: str = "") -> argparse.ArgumentParser:
-    """A command's parser, whose errors are a `ConfigError`; its help ends with the details."""
+def command_parser(name: str, details: str = "", *, examples: str = "") -> argparse.ArgumentParser:
+    """A command's parser, whose errors are a `ConfigError`; its help ends with the examples."""
 
     class Parser(argparse.ArgumentParser):
         def error(self, message: str) -> Any:
@@ -30,7 +31,12 @@ def command_parser(name: str, details: str = "") -> argparse.ArgumentParser:
 
     summary = COMMANDS[name].help
     description = f"{summary[0].upper()}{summary[1:]}. {details}"
-    return Parser(prog=f"xla-sweeps {name}", description=description)
+    parser = Parser(prog=f"xla-sweeps {name}", description=description)
+    if examples:
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        parser.description = "\n".join(textwrap.wrap(description, width=78))
+        parser.epilog = f"examples:\n{examples}"
+    return parser
 
 
 def folder_type(parser: argparse.ArgumentParser) -> Callable[[str], Path]:

@@ -7,7 +7,6 @@ import contextlib
 import itertools
 import json
 import sys
-import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -36,7 +35,7 @@ DEFINITION = "batch_sizes"
 
 AUTO = "auto"
 
-_EXAMPLES = """examples:
+_EXAMPLES = """\
   xla-sweeps batch-sizes model=mobilenet_v2
   xla-sweeps batch-sizes model=resnet50 device=gpu --until memory
   xla-sweeps batch-sizes model=mobilenet_v2 --sizes 1,8,32 'modes=[graph,xla]'
@@ -94,9 +93,8 @@ def _parser() -> argparse.ArgumentParser:
         "Runs a trial for batch sizes 1, 2, 4, ... until two sizes in a row gain less than 5 %, or "
         "memory runs out in every mode. Says from which size on each mode is within 5 % of its "
         "most throughput. The records are kept: run it again to measure exactly what is missing.",
+        examples=_EXAMPLES,
     )
-    parser.description = "\n".join(textwrap.wrap(parser.description or "", width=78))
-    parser.epilog, parser.formatter_class = _EXAMPLES, argparse.RawDescriptionHelpFormatter
     add_model(parser, overrides="of every trial: model=mobilenet_v2 effort=standard")
     text = "auto (1, 2, 4, ...), or the sizes of one batch (default: auto)"
     parser.add_argument("--sizes", metavar="N,N", default=AUTO, help=text)

@@ -7,7 +7,6 @@ import contextlib
 import json
 import re
 import sys
-import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -46,7 +45,7 @@ _CHOSEN = {
 }
 """Keys that the command sets itself."""
 
-_EXAMPLES = """examples:
+_EXAMPLES = """\
   xla-sweeps predict-cost model=mobilenet_v2
   xla-sweeps predict-cost model=resnet50 keras=2 --batch-sizes 1,4,16
   xla-sweeps predict-cost model=mobilenet_v2 --samples 1000
@@ -103,9 +102,8 @@ def _parser(sizes: Sweep, several: Sweep) -> argparse.ArgumentParser:
         "predict. Says what a call takes in each way to call the model, and how much more than "
         "a tf.function. The records are kept: run it again to measure exactly what is missing. "
         "effort.replicates=2 adds to what a busy machine left open.",
+        examples=_EXAMPLES,
     )
-    parser.description = "\n".join(textwrap.wrap(parser.description or "", width=78))
-    parser.epilog, parser.formatter_class = _EXAMPLES, argparse.RawDescriptionHelpFormatter
     add_model(parser, overrides="of every trial: model=mobilenet_v2 effort=standard")
     for name, values, text in (
         ("batch-sizes", sizes.parameters["batch_size"].values, "two or more sizes of one batch"),
