@@ -6,11 +6,16 @@ import itertools
 import math
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
+from factories import make_record
 
-from xla_sweeps.analysis.race import Setting, Way, leading, settings_left
+from xla_sweeps.analysis.race import Limits, Setting, Way, leading, settings_left, way_of
+from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.schema.measurement import Status
 
 AXES: dict[str, list[Any]] = {
     "precision": ["float32", "mixed_bfloat16"],
@@ -64,11 +69,40 @@ def test_a_way_is_dropped_by_the_bounds_of_intervals_and_never_by_a_point_estima
     assert leading([_way(START, "graph", 50, 0.5), high]) == [high]
 
 
-def test_fast_and_wrong_leads_nothing() -> None:
-    wrong = Way(setting=START, mode="xla", why_not="its outputs do not agree")
-    right = _way(START, "graph", 50, 0.1)
-    assert leading([wrong, right]) == [right]
-    assert leading([wrong]) == []
+@pytest.mark.parametrize(
+    ("limits", "changes", "why"),
+    [
+        (Limits(), {}, ""),
+        (Limits(latency_ms=300, memory_bytes=2**31), {}, ""),
+        (Limits(latency_ms=100), {}, "its calls take up to 259 ms, over the limit"),
+        (Limits(memory_bytes=2**29), {}, "it takes 1.00 GiB, over the limit"),
+        (Limits(memory_bytes=2**29), {"steady_memory_bytes": None}, "its memory is not known"),
+        (Limits(), {"agreement_ok": False}, "its outputs do not agree"),
+        (Limits(), {"status": Status.WRONG_RESULT}, "wrong_result"),
+    ],
+)
+def test_what_is_wrong_or_breaks_a_limit_leads_nothing(
+    limits: Limits, changes: dict[str, Any], why: str
+) -> None:
+    mode = msgspec.structs.replace(summarize([make_record(noise=0.001)]).modes[0], **changes)
+    made = way_of(START, mode, limits)
+    assert made.why_not == why
+    right = _way(START, "xla", made.rate / 2, 0.1)
+    assert leading([made, right]) == ([right] if why else [made])
+
+
+@pytest.mark.parametrize(
+    ("name", "limits", "why"),
+    [
+        ("latency_p90_high_ms", Limits(latency_ms=300), "its latency is not known"),
+        ("throughput_low", Limits(), "too little was measured of it"),
+    ],
+)
+def test_a_figure_that_is_not_known_keeps_no_limit(name: str, limits: Limits, why: str) -> None:
+    mode = summarize([make_record(noise=0.001)]).modes[0]
+    unknown: dict[str, Any] = {name: None}
+    mode = msgspec.structs.replace(mode, columns=replace(mode.columns, **unknown))
+    assert way_of(START, mode, limits).why_not == why
 
 
 def test_a_setting_that_is_refused_is_not_tried_again() -> None:

@@ -15,7 +15,8 @@ import pytest
 from paths import ROOT, SUPPORT
 
 from xla_sweeps.analysis.guard import LOOK
-from xla_sweeps.cli.guard import SECONDS, guard_command
+from xla_sweeps.cli.guard import guard_command
+from xla_sweeps.config.values import SECONDS
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.guard import MARKER
 from xla_sweeps.version import __version__

@@ -44,7 +44,7 @@ EXCEPTIONS: Mapping[str, Mapping[str, frozenset[str]]] = {
         **dict.fromkeys(
             (
                 "analysis/speedup.py",
-                "cli/advise.py",
+                "sweeps/race.py",
                 "cli/predict_cost.py",
                 "trial/tracking.py",
                 "report/terminal/tables.py",
@@ -69,7 +69,7 @@ EXCEPTIONS: Mapping[str, Mapping[str, frozenset[str]]] = {
         "store/imported.py": frozenset({"keras_cv"}),
     },
     "what a user writes": {
-        "report/advised.py": frozenset({'keras.mixed_precision.set_global_policy("'}),
+        "report/race.py": frozenset({'keras.mixed_precision.set_global_policy("'}),
         "report/terminal/predict_cost.py": frozenset({"tf.function("}),
     },
     "shipping: a Keras model in memory, and the libraries whose code is not shipped": {

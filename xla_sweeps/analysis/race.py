@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from xla_sweeps.analysis.guard import Change
+from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import ModeSummary
 
@@ -35,10 +37,11 @@ class Way:
     """A mode of a setting, as measured.
 
     Attributes:
+        mode: its label; "" where the whole setting was refused.
         rate: samples/s, with the bounds `low` and `high` of its 95 % interval.
         latency_ms: the 90th percentile of single calls, by the upper bound of its interval.
         memory_bytes: the most that the device's allocator had handed out; None where unknown.
-        compile_s: tracing and compiling; None where unknown.
+        compile_s: the first call less a steady one; None where unknown.
         why_not: why it can be no answer; "" if it can.
     """
 
@@ -57,9 +60,105 @@ class Way:
         """Its setting and mode."""
         return self.setting, self.mode
 
+    @property
+    def runs(self) -> bool:
+        """True if it was measured, whether or not it keeps the limits."""
+        return not math.isnan(self.rate)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finals:
+    """Pairs of what is in use and the finalists, in fresh processes.
+
+    Attributes:
+        changes: of seconds per sample, from what is in use.
+        broken: why finalists failed in the pairs.
+        pairs: how many were measured; in `contaminated` of them other programs used the machine.
+    """
+
+    changes: Mapping[tuple[Setting, str], Change] = field(default_factory=dict)
+    broken: Mapping[tuple[Setting, str], str] = field(default_factory=dict)
+    pairs: int = 0
+    contaminated: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """The result of a race.
+
+    Attributes:
+        now: what is in use.
+        ahead: ways that the race could not tell from the best, the fastest first.
+        out: ways that can be no answer.
+        tried: number of settings; `unfinished`: whether time was too short for others.
+        limited: whether there is a limit on latency or memory.
+    """
+
+    now: Way
+    ahead: Sequence[Way]
+    out: Sequence[Way]
+    finals: Finals
+    tried: int
+    unfinished: bool
+    limited: bool
+
+    @property
+    def best(self) -> Way | None:
+        """The fastest finalist by its pairs, if faster than what is in use; None for none.
+
+        Where what is in use is no answer, it need not be faster, and if that does not run at all,
+        it is the fastest of the race.
+        """
+        changes = self.finals.changes
+        judged = [
+            way
+            for way in self.ahead
+            if way.name in changes
+            and (self.now.why_not or changes[way.name].verdict is Verdict.FASTER)
+        ]
+        if not judged and not self.now.runs:
+            return next(iter(self.ahead), None)
+        return min(judged, key=lambda way: changes[way.name].change, default=None)
+
+    @property
+    def rivals(self) -> list[Way]:
+        """Finalists that are faster than what is in use too, and not told apart from the best."""
+        changes, best = self.finals.changes, self.best
+        if not best or best.name not in changes:
+            return []
+        return [
+            way
+            for way in self.ahead
+            if way is not best
+            and (change := changes.get(way.name))
+            and change.verdict is Verdict.FASTER
+            and change.low <= changes[best.name].high
+        ]
+
+    @property
+    def open(self) -> list[Way]:
+        """Ways that may be faster than what is in use, as far as the pairs tell."""
+        settled = (Verdict.SLOWER, Verdict.EQUIVALENT)
+        return [
+            way
+            for way in self.ahead
+            if way.name not in (self.now.name, *self.finals.broken)
+            and not ((change := self.finals.changes.get(way.name)) and change.verdict in settled)
+        ]
+
+    @property
+    def stays(self) -> bool:
+        """True if nothing that was tried is faster than what is in use."""
+        return not self.now.why_not and not self.open
+
+    @property
+    def is_sure(self) -> bool:
+        """True if there is an answer: another way, or to stay."""
+        return self.best is not None or self.stays
+
 
 def way_of(setting: Setting, mode: ModeSummary, limits: Limits) -> Way:
-    """A mode's figures as a way, and why it can be no answer."""
+    """The figures of a mode as a way, and why it can be no answer."""
     columns = mode.columns
     rate, low, high = (
         math.nan if value is None else value
@@ -69,37 +168,38 @@ def way_of(setting: Setting, mode: ModeSummary, limits: Limits) -> Way:
             columns.throughput_high,
         )
     )
-    latency = columns.latency_p90_high_ms or columns.latency_p50_high_ms
-    made = Way(
+    return Way(
         setting=setting,
         mode=mode.label,
         rate=rate,
         low=low,
         high=high,
-        latency_ms=latency,
+        latency_ms=columns.latency_p90_high_ms,
         memory_bytes=mode.steady_memory_bytes,
         compile_s=mode.compile_s,
-        why_not=_why_not(mode, limits, latency),
+        why_not=_why_not(mode, limits),
     )
-    if made.why_not or not math.isnan(low + high):
-        return made
-    return Way(setting=setting, mode=mode.label, why_not="too little was measured of it")
 
 
-def _why_not(mode: ModeSummary, limits: Limits, latency_ms: float | None) -> str:
-    if mode.status not in (Status.OK, Status.CONTAMINATED):
+def _why_not(mode: ModeSummary, limits: Limits) -> str:
+    columns, memory = mode.columns, mode.steady_memory_bytes
+    if mode.status is not Status.OK:
         return mode.failure.message if mode.failure else str(mode.status)
     if mode.agreement_ok is False:
         return "its outputs do not agree"
-    for limit, value, unit in (
-        (limits.latency_ms, latency_ms, "ms a call"),
-        (limits.memory_bytes, mode.steady_memory_bytes, "bytes"),
-    ):
-        if limit is not None and value is None:
-            return f"no {unit} known to hold a limit against"
-        if limit is not None and value is not None and value > limit:
-            shown = f"{value:,.4g} {unit}" if unit != "bytes" else f"{value / 2**30:.2f} GiB"
-            return f"{shown} is over the limit"
+    if columns.throughput_low is None or columns.throughput_high is None:
+        return "too little was measured of it"
+    if limits.latency_ms is not None:
+        latency = columns.latency_p90_high_ms
+        if latency is None:
+            return "its latency is not known"
+        if latency > limits.latency_ms:
+            return f"its calls take up to {latency:.3g} ms, over the limit"
+    if limits.memory_bytes is not None:
+        if memory is None:
+            return "its memory is not known"
+        if memory > limits.memory_bytes:
+            return f"it takes {memory / 2**30:.2f} GiB, over the limit"
     return ""
 
 

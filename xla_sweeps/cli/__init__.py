@@ -31,7 +31,7 @@ COMMANDS = {
     ),
     "compare": Command("A B", "changes between two results folders: versions, drivers, machines"),
     "guard": Command("model=…", "did a change make the model slower? Two environments in turn"),
-    "advise": Command("model=…", "which setting to use, what it buys, and what to write"),
+    "advise": Command("model=…", "which setting to use, what it gains, and what to write"),
     "sweep": Command("FILE", "run or resume a sweep: on this machine, Ray, Slurm or by W&B agents"),
     "agents": Command("SWEEP", "join a W&B sweep: one real `wandb agent` on each device"),
     "explain": Command(

@@ -17,7 +17,7 @@ from xla_sweeps.cli.arguments import (
     conditions_of,
     require_model,
 )
-from xla_sweeps.config.values import quantity_in
+from xla_sweeps.config.values import SECONDS, quantity_in
 from xla_sweeps.errors import LEFT_CODE
 from xla_sweeps.report import export
 from xla_sweeps.report.figures import duration
@@ -34,8 +34,6 @@ FAIL_ON = ("slower", "faster", "broke", "unjudged")
 
 FAILS = ("slower", "broke")
 """Conditions unless others are given, here and in `action.yml`."""
-
-SECONDS = quantity_in({"": 1, "s": 1, "min": 60, "m": 60, "h": 3600}, "a time such as 90s or 4m")
 
 _SHARE = quantity_in({"%": 0.01, "": 0.01}, "0.1% to 100%", least=0.001, most=1)
 
@@ -54,7 +52,7 @@ def guard_command(arguments: Sequence[str]) -> int:
             ("after", options.after, options.after_with),
         )
     )
-    require_comparable(before, after)
+    require_comparable(before.settings.trial, after.settings.trial)
     plan = _plan(before, after, options)
     _announce(plan)
     with TrialProgress(ui=before.settings.ui, brief=True) as screen:

@@ -135,6 +135,9 @@ def quantity_in(
     return read
 
 
+SECONDS = quantity_in({"": 1, "s": 1, "min": 60, "m": 60, "h": 3600}, "a time such as 90s or 4m")
+
+
 def path_of(text: str) -> Path:
     """A path that the operating system can look up, there or not; `~` is the home folder."""
     shown = f"{text[:60]}…" if len(text) > 60 else f"'{text}'"

@@ -290,7 +290,7 @@ class Pairs:
         """Measure pairs and look at them until all is settled."""
         result, plan, modes = self.result, self.plan, self.modes
         seed = plan.before.settings.trial.seed
-        sizes = (side.settings.trial.batch_size for side in (plan.after, plan.before))
+        sizes = (side.settings.trial.samples for side in (plan.after, plan.before))
         samples = math.log(next(sizes) / next(sizes))
         began = time.monotonic()
         while len(result.pairs) < result.looks * LOOK:

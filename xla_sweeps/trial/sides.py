@@ -176,13 +176,12 @@ def _searching(folders: Sequence[str]) -> Iterator[None]:
         sys.path[:] = saved
 
 
-def require_comparable(before: Side, after: Side) -> None:
-    """Refuse sides whose calls cannot take turns or do not do the same, by a `ConfigError`."""
-    first, second = (side.settings.trial for side in (before, after))
-    for name in ("device", "scenario", "batches", "copies", "effort"):
-        if getattr(first, name) != getattr(second, name):
+def require_comparable(before: Trial, after: Trial) -> None:
+    """Refuse trials whose calls cannot take turns or do not do the same, by a `ConfigError`."""
+    for name in ("device", "scenario", "copies", "effort"):
+        if getattr(before, name) != getattr(after, name):
             raise ConfigError(f"{name}: both sides need the same")
-    for trial in (first, second):
+    for trial in (before, after):
         shown = f"modes=[{','.join(trial.modes)}]"
         if any(parse(label)[1] > 1 for label in trial.modes):
             raise ConfigError(f"{shown}: name each once; guard measures it on both sides")
