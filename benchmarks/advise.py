@@ -2,8 +2,9 @@
 
     python -m benchmarks.advise FOLDER model=tiny_dense [KEY=VALUE …]
 
-Measures every precision and batch size in all modes, each setting three times (effort=standard),
-then asks `advise` in a folder of its own. Prints a line for benchmarks/results/advise.md.
+Measures every precision and batch size on TensorFlow in all modes, each setting three times
+(effort=standard), then asks `advise` in a folder of its own, which tries a setting once
+(effort=quick) and ends with pairs. Prints a line for benchmarks/results/advise.md.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def main(folder: Path, words: list[str]) -> None:
     began = time.monotonic()
     line = [sys.executable, "-P", "-m", "xla_sweeps", "advise", *words, "--format", "json"]
     done = subprocess.run(
-        [*line, f"results_dir={folder / 'race'}", "--budget", "15min"],
+        [*line, f"results_dir={folder / 'race'}"],
         stdout=subprocess.PIPE,
         text=True,
         check=False,
@@ -76,4 +77,4 @@ def _name(way: Way) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    main(Path(sys.argv[1]), [*sys.argv[2:], "backend=tensorflow"])

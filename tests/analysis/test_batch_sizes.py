@@ -80,4 +80,4 @@ def test_a_mode_that_never_ran_is_named_with_its_reason() -> None:
     assert (knee.label, knee.batch_size, knee.most_at, knee.failed_at) == ("graph", 1, 1, None)
     text = sizes_text(points, title="MobileNetV2", unit="images")
     assert "xla: not measured (compile_error)." in text
-    assert max(map(len, text.splitlines())) <= 100
+    assert max(map(len, text.splitlines())) <= 80

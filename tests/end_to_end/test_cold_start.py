@@ -24,12 +24,15 @@ def build():
 SIX = ("effort.rounds_min=6", "effort.rounds_look=6", "effort.rounds_max=6", "effort.replicates=1")
 
 
-def test_a_process_answers_as_eager_execution_does_and_its_start_is_timed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("modes", "cache"), [("xla,saved_xla", "warm"), ("graph", "off")])
+def test_a_process_answers_as_eager_execution_does_and_its_start_is_timed(
+    tmp_path: Path, modes: str, cache: str
+) -> None:
     (tmp_path / "own_model.py").write_text(MODEL)
     done = command(
         *("model=local", "path=own_model.py:build", "trust_code=true", "scenario=cold_start"),
         *("device=cpu", "ui=plain", "tracker=none", "batch_size=2"),
-        *("effort=starts", "modes=[xla,saved_xla]", "compile_cache=warm", *SIX),
+        *("effort=starts", f"modes=[{modes}]", f"compile_cache={cache}", *SIX),
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
@@ -46,6 +49,7 @@ def test_a_process_answers_as_eager_execution_does_and_its_start_is_timed(tmp_pa
         for block in blocks:
             assert sum(block.parts_ns.values()) == block.elapsed_ns
             assert min(block.parts_ns.values()) > 0
-        assert outcome.cache_bytes
-        assert outcome.damaged_cache.startswith("cache_damaged: "), outcome.damaged_cache
-    assert "load" in done.stdout, "the parts of each start are shown"
+        assert bool(outcome.cache_bytes) == (cache == "warm")
+        assert outcome.damaged_cache.startswith("cache_damaged: ") == (cache == "warm")
+    part = "load" if "saved" in modes else "trace"
+    assert part in done.stdout, "the parts of each start are shown"

@@ -43,7 +43,7 @@ The modes that are judged share it. Simulated by `benchmarks/guard.py`.
 MAX_PAIRS = LOOK * len(LEVELS)
 
 EARLY = 3
-"""A difference that is named before the last look is, surely, so many times what matters."""
+"""Before the last look a difference is named only beyond this multiple of `detect`."""
 
 ALIKE = 1.0
 """Standard errors of the correlation of neighbouring pairs above which runs give the error."""

@@ -311,7 +311,7 @@ def _summarize_mode(trial: Measured, figures: Mapping[Key, Figure], label: str) 
     outcomes = [record.modes[label] for record in trial.counted if label in record.modes]
     blocks = [one[:, 0] for one in counted]
     agreements = [outcome.agreement for outcome in outcomes if outcome.agreement]
-    compile_s = _median(outcome.compile_s for outcome in outcomes)
+    prepare_s = _median(map(speedup.prepare_s, outcomes))
     memory = max(_present(one.steady_memory_bytes or None for one in outcomes), default=None)
     on_gpu = any(map(is_on_gpu, trial.records))
     largest = max(
@@ -324,7 +324,7 @@ def _summarize_mode(trial: Measured, figures: Mapping[Key, Figure], label: str) 
         columns=ModeColumns(
             mode=label,
             **_figure_columns(figures, label, trial.records[0].trial.samples),
-            compile_s=compile_s,
+            compile_s=prepare_s,
             memory_bytes=memory,
             last_batch_compile_s=_median(outcome.last_batch_compile_s for outcome in outcomes),
             jit_compile=_jit_compile(outcomes),
@@ -335,7 +335,7 @@ def _summarize_mode(trial: Measured, figures: Mapping[Key, Figure], label: str) 
         status=status,
         trace_s=_median(outcome.trace_s for outcome in outcomes),
         first_call_s=_median(outcome.first_call_s for outcome in outcomes),
-        compile_s=compile_s,
+        compile_s=_median(outcome.compile_s for outcome in outcomes),
         steady_memory_bytes=memory,
         rmse_rel=largest[0],
         allowed_rel=largest[1],

@@ -14,16 +14,17 @@ import msgspec
 
 from xla_sweeps.analysis.batch_sizes import Point, is_done, knees_of, points_of
 from xla_sweeps.cli.arguments import add_model, command_parser, read_trials, require_model
-from xla_sweeps.cli.predict_cost import numbers_of
 from xla_sweeps.cli.sweep import Request, measure, plan_of, slots_of
 from xla_sweeps.cli.sweep_options import Options
 from xla_sweeps.config import catalog
 from xla_sweeps.config.settings import MAX_BATCH, Settings
+from xla_sweeps.config.values import numbers_of
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report import export
 from xla_sweeps.report.advice import throughput_unit
 from xla_sweeps.report.overall import busy_words
 from xla_sweeps.report.terminal.batch_sizes import sizes_text
+from xla_sweeps.report.terminal.console import warn
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.overrides import key_of
 from xla_sweeps.schema.row import precision_words
@@ -66,7 +67,13 @@ def batch_sizes_command(arguments: Sequence[str]) -> int:
         one = Parameter(distribution="categorical", values=(size,))
         definition = replace(sweep, parameters={"batch_size": one})
         request = Request(asked, definition, slots, again=again, compares=False)
-        plan = plan_of(request, self_checks=False)
+        try:
+            plan = plan_of(request, self_checks=False)
+        except ConfigError as error:
+            if not points:
+                raise
+            warn(str(error))  # as where there are fewer pictures than a batch has
+            break
         if options.dry_run:
             measure(request, plan)
             continue
@@ -108,7 +115,7 @@ def _parser() -> argparse.ArgumentParser:
 def _sizes(text: str) -> Iterable[int]:
     if text == AUTO:
         return itertools.takewhile(lambda n: n <= MAX_BATCH, (2**n for n in itertools.count()))
-    return numbers_of(text, "--sizes", least=1)
+    return numbers_of(text, "--sizes", least=1, most=MAX_BATCH)
 
 
 def _points(plan: Plan, settings: Settings) -> list[Point]:

@@ -34,6 +34,9 @@ from xla_sweeps.store.table import rows_of
 from xla_sweeps.system.installation import how_to_install
 from xla_sweeps.system.text import count_noun
 
+WATCH_S = 2.0
+"""Time between two looks at the records of `dashboard --watch`, seconds."""
+
 
 def dashboard_command(arguments: Sequence[str]) -> int:
     """Write the local page, and print where it is."""
@@ -88,7 +91,12 @@ def dashboard_command(arguments: Sequence[str]) -> int:
         )
 
     seen = _newest(dirs)
-    write()
+    try:
+        write()
+    except StoreError as error:
+        if not options.watch:
+            raise
+        warn(f"{error}; waiting for it")
     if options.open and not webbrowser.open(target.resolve().as_uri()):
         print("cannot start a browser; open the file yourself", file=sys.stderr)
     with contextlib.suppress(KeyboardInterrupt):
@@ -96,12 +104,11 @@ def dashboard_command(arguments: Sequence[str]) -> int:
             time.sleep(WATCH_S)
             if (now := _newest(dirs)) != seen:
                 seen = now
-                write()
+                try:
+                    write()
+                except StoreError as error:  # as of a folder without a row to show yet
+                    warn(str(error))
     return 0
-
-
-WATCH_S = 2.0
-"""Time between two looks at the records of `dashboard --watch`, seconds."""
 
 
 def _newest(dirs: Sequence[Path]) -> tuple[tuple[str, int], ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +18,7 @@ from xla_sweeps.cli.sweep import Request, measure, plan_of, slots_of
 from xla_sweeps.cli.sweep_options import Options
 from xla_sweeps.config import catalog
 from xla_sweeps.config.settings import MAX_BATCH, Settings
-from xla_sweeps.config.values import integer_from
+from xla_sweeps.config.values import integer_from, numbers_of
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report import export
 from xla_sweeps.report.advice import throughput_unit
@@ -60,8 +59,12 @@ def predict_cost_command(arguments: Sequence[str]) -> int:
     options = _parser(sizes, several).parse_intermixed_args(list(arguments))
     if options.output is not None:
         export.require_writable(options.output)
-    batch_sizes = numbers_of(options.batch_sizes, "--batch-sizes", least=2)
-    batches = [count for count in numbers_of(options.batches, "--batches", least=0) if count > 1]
+    batch_sizes = numbers_of(options.batch_sizes, "--batch-sizes", least=2, most=MAX_BATCH)
+    batches = [
+        count
+        for count in numbers_of(options.batches, "--batches", least=0, most=MAX_BATCH)
+        if count > 1
+    ]
     for word in options.overrides:
         if chosen := _CHOSEN.get(key_of(word)):
             raise ConfigError(f"predict-cost: {word}: remove it; {chosen}")
@@ -129,17 +132,6 @@ def _vary(sweep: Sweep, **numbers: Sequence[int]) -> Sweep:
         for key, one in numbers.items()
     }
     return replace(sweep, parameters={**sweep.parameters, **values})
-
-
-def numbers_of(text: str, option: str, *, least: int) -> list[int]:
-    """Different numbers from 1 in a text, in order; else `ConfigError`."""
-    words = [word for word in text.split(",") if word]
-    good = all(re.fullmatch("[0-9]{1,9}", word) for word in words)
-    numbers = sorted({int(word) for word in words}) if good else [0]
-    if len(numbers) < least or not all(1 <= number <= MAX_BATCH for number in numbers):
-        wanted = f"at least {least} different numbers" if least > 1 else "numbers"
-        raise ConfigError(f"{option} {text}: expected {wanted} from 1, as in 1,8,32,128")
-    return numbers
 
 
 def _answer(plan: Plan, settings: Settings, *, samples: int | None, form: str) -> str:

@@ -135,6 +135,17 @@ def quantity_in(
     return read
 
 
+def numbers_of(text: str, option: str, *, least: int, most: int) -> list[int]:
+    """Different numbers from 1 to `most` in a text, at least `least`; else `ConfigError`."""
+    words = [word for word in text.split(",") if word]
+    good = all(re.fullmatch("[0-9]{1,9}", word) for word in words)
+    numbers = sorted({int(word) for word in words}) if good else [0]
+    if len(numbers) < least or not all(1 <= number <= most for number in numbers):
+        wanted = f"at least {least} different numbers" if least > 1 else "numbers"
+        raise ConfigError(f"{option} {text}: expected {wanted} from 1, as in 1,8,32,128")
+    return numbers
+
+
 SECONDS = quantity_in({"": 1, "s": 1, "min": 60, "m": 60, "h": 3600}, "a time such as 90s or 4m")
 
 

@@ -123,15 +123,15 @@ def _rank_models(entries: Sequence[Entry], mode: str) -> dict[Place, list[Entry]
 
 def _fastest(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
     places = _rank_models(entries, mode)
-    winners: dict[Any, set[str]] = {}
-    compared: dict[Any, int] = {}
+    settings = {place[:2] for place in places}
+    chosen: dict[Any, list[str]] = {}  # where there was a choice
     for place, (first, *others) in places.items():
-        winners.setdefault(place[:2], set()).add(first.model)
-        compared[place[:2]] = compared.get(place[:2], 0) + bool(others)
-    several = [place for place, devices in compared.items() if devices > 1]
+        if others:
+            chosen.setdefault(place[:2], []).append(first.model)
+    several = {setting: models for setting, models in chosen.items() if len(models) > 1}
     lines: Lines = []
     for place, (first, *others) in places.items():
-        is_other = len(winners[place[:2]]) > 1
+        is_other = bool(others) and len(set(several.get(place[:2], ()))) > 1
         tied = [other.model for other in others if not _apart(first, other)]
         lines.append(
             (
@@ -143,12 +143,12 @@ def _fastest(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
                 ", ".join(tied[:3]) or NONE,
             )
         )
-    finding = f"The fastest model{_by(mode)} in {count_noun(len(winners), 'setting')}"
+    finding = f"The fastest model{_by(mode)} in {count_noun(len(settings), 'setting')}"
     if several:
-        others_too = sum(len(winners[place]) > 1 for place in several)
+        others_too = sum(len(set(models)) > 1 for models in several.values())
         finding += (
             f": another one on another device in {others_too} of {len(several)} "
-            "where both had a choice"
+            "where several devices had a choice"
         )
     return f"{finding}." if places else "", lines
 

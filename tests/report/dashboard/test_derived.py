@@ -11,7 +11,7 @@ import pytest
 from dashboard_page import table_of
 from synthetic_rows import base_row, compared
 
-from xla_sweeps.report.dashboard import build
+from xla_sweeps.report.dashboard import build, derived
 from xla_sweeps.report.dashboard.derived import (
     bands_of,
     facts_of,
@@ -19,6 +19,7 @@ from xla_sweeps.report.dashboard.derived import (
     scenarios_of,
     with_derived,
 )
+from xla_sweeps.schema.measurement import Status
 
 
 def test_images_to_break_even_are_infinite_for_never_and_missing_where_it_is_open() -> None:
@@ -134,3 +135,26 @@ def test_the_days_of_what_was_measured_are_said_once(days: list[str], said: str)
     )
     assert facts["when"] == said
     assert facts["software"] == ("TF" if days else "")
+
+
+def test_noise_spread_clocks_heat_and_waiting_are_told_of_a_device() -> None:
+    facts: list[dict[str, Any]] = [
+        {"cv_percent": 1.0, "within_percent": 1.0, "between_percent": 2.0, "host_bound": 0.9},
+        {"cv_percent": 6.0, "within_percent": 2.0, "between_percent": 1.0},
+        {"cv_percent": 3.0, "sm_clock_mhz_low": 1665, "sm_clock_mhz_high": 1980},
+        {"sm_clock_mhz_low": 1755, "sm_clock_mhz_high": 1800, "temperature_high": 60},
+    ]
+    group = ("call", "A GPU")
+    rows = [{"scenario": "call", "device": "A GPU", "status": Status.OK, **one} for one in facts]
+    rows[0]["status"] = Status.CONTAMINATED
+    rows.append({**rows[1], "device": "Another", "cv_percent": 50.0})
+    names = ("scenario", "device", *derived._QUIET)
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    assert derived._quiet_facts(columns, group) == {
+        "contaminated": "1 of 4",
+        "waiting": "1 of 4",
+        "noise": "3 %",
+        "between": "1 of 2",
+        "clocks": "1,665 to 1,980 MHz",
+        "heat": "60 °C",
+    }

@@ -6,21 +6,21 @@ from collections.abc import Iterator, Sequence
 
 from xla_sweeps.analysis.batch_sizes import FLAT, OUT_OF_MEMORY, Knee, Point, knees_of
 from xla_sweeps.report.figures import NONE, interval, number, percent, size
-from xla_sweeps.report.terminal.explained_lines import align, wrap
+from xla_sweeps.report.terminal.explained_lines import WIDTH, align, wrap
 from xla_sweeps.schema.measurement import Status
 
-_WIDTH = 20
-"""Columns of the longest bar."""
+_LEAST = 4
+"""Columns that the longest bar has at least."""
 
 
 def sizes_text(points: Sequence[Point], *, title: str, unit: str) -> str:
     """A line for each mode and size with a bar of its throughput, and the knee of each mode."""
     most = max((point.throughput or 0.0 for point in points), default=0.0)
     order = list(dict.fromkeys(point.label for point in points))
-    lines = [("mode", "batch", f"{unit}/s", "95 %", "p50 ms", "memory", "")]
+    lines = [("mode", "batch", f"{unit}/s", "95 %", "p50 ms", "memory")]
+    bars: list[float | str] = [""]
     for point in sorted(points, key=lambda one: (order.index(one.label), one.batch_size)):
         rate = point.throughput
-        bar = "█" * max(1, round(_WIDTH * rate / most)) if rate else str(point.status)
         lines.append(
             (
                 point.label,
@@ -29,12 +29,17 @@ def sizes_text(points: Sequence[Point], *, title: str, unit: str) -> str:
                 interval(point.low, point.high, number) if point.low else NONE,
                 number(point.latency_ms),
                 size(point.memory_bytes),
-                bar,
             )
         )
-    table = [line.rstrip() for line in align([line[:-1] for line in lines], names=0)]
-    width = max(map(len, table))
-    drawn = [f"{row:<{width}}  {line[-1]}".rstrip() for row, line in zip(table, lines, strict=True)]
+        bars.append(rate / most if rate else str(point.status))
+    table = [line.rstrip() for line in align(lines, names=0)]
+    width = max(map(len, table)) + 2
+    longest = max(_LEAST, WIDTH - width)
+    drawn = [
+        f"{row:<{width}}{bar if isinstance(bar, str) else '█' * max(1, round(longest * bar))}"
+        for row, bar in zip(table, bars, strict=True)
+    ]
+    drawn = [line.rstrip() for line in drawn]
     said = [line for text in _sentences(points, unit) for line in wrap(text)]
     return "\n".join([title, "", *drawn, "", *said]) + "\n"
 
@@ -46,7 +51,8 @@ def _sentences(points: Sequence[Point], unit: str) -> Iterator[str]:
     for label in dict.fromkeys(point.label for point in points):
         failed = [one for one in points if one.label == label and not one.throughput]
         if label not in {knee.label for knee in knees} and failed:
-            yield f"{label}: not measured ({failed[0].status})."
+            why = "too little was measured" if failed[0].status is Status.OK else failed[0].status
+            yield f"{label}: not measured ({why})."
         for one in failed:
             if one.status not in (*OUT_OF_MEMORY, Status.OK) and label in {k.label for k in knees}:
                 yield f"{label}: {one.status} at batch {one.batch_size:,}."

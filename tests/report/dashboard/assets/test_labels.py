@@ -75,6 +75,31 @@ def test_batches_a_call_tell_rows_apart(browser: Browser, tmp_path: Path) -> Non
     assert browser.evaluate(LABELS) == [f"resnet50 · {n} batches a call" for n in (1, 4)]
 
 
+def test_options_of_tensorflow_tell_rows_apart_wherever_settings_do(
+    browser: Browser, tmp_path: Path
+) -> None:
+    rows = [
+        measured(10 * batch + place, rate + batch, batch_size=batch, runtime=runtime)
+        for place, (runtime, rate) in enumerate([("", 110.0), ("onednn=false", 150.0)])
+        for batch in (1, 8, 32)
+    ]
+    visit(browser, write_page(tmp_path / "page.html", rows))
+    draw_everything(browser)
+    assert (
+        browser.evaluate("document.querySelector('#answer-rows > .note').innerText")
+        == "2 more configurations: choose batch and options above."
+    )
+    heads = "[...document.querySelectorAll('.grid th')].map((head) => head.dataset.column)"
+    assert "runtime" in browser.evaluate(heads)
+    for value, word in (("", "defaults"), ("onednn=false", "onednn=false")):
+        turn(browser, [("runtime", value), ("batch_size", "8")])
+        assert browser.evaluate("xlaSweeps.rows()") == 1
+        assert word in browser.evaluate("document.getElementById('tokens').textContent")
+        said = browser.evaluate("document.getElementById('answer-sentence').innerText")
+        assert ("with onednn=false" in said) == bool(value)
+    assert browser.complaints == []
+
+
 def doubtful() -> list[dict[str, Any]]:
     clean = [measured(n, 130.0 + 10 * n, model=f"m{n}") for n in (1, 2)]
     return [

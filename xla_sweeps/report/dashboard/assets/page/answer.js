@@ -16,7 +16,6 @@ export function answerSection(/** @type {State} */ state) {
   addPanel(byId("answer-head"), (view) => {
     const { yes, text, more, command } = answerTo(view);
     fill(sentence, el("b", `${yes} `), text);
-    sentence.classList.toggle("short", !text);
     fill(sub, more && el("p", more), command && el("p", "Run: ", el("code", command)));
     fill(behind, isOneModel(view) ? configurationCards(view) : deviceTable(view));
     fill(terms, otherScenarios(view), view.overview.pairs > 0 && folded("What the words mean", el("p.note", termsOf(view))));

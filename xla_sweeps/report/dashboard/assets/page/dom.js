@@ -123,9 +123,11 @@ let rowsMost = TABLE_ROWS;
 /** A table without a limit of its rows. @param {() => HTMLElement} make */
 export function wholeTable(make) {
   rowsMost = Infinity;
-  const made = make();
-  rowsMost = TABLE_ROWS;
-  return made;
+  try {
+    return make();
+  } finally {
+    rowsMost = TABLE_ROWS;
+  }
 }
 
 /**

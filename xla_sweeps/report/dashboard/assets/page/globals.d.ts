@@ -6,18 +6,17 @@ declare var xlaSweeps: any;
 type View = import("./view.js").View;
 type Rows = import("./data.js").Rows;
 type Index = import("./view.js").Index;
-type Mean = import("./numbers.js").GeometricMean;
 type Choice = "model" | "scenario" | "baseline" | "candidate" | "origin" | "price";
 type Look = "sort" | "tab" | "place" | "columns" | "at";
 type State = import("./state.js").State & Record<Choice | Look, string> & { verdict: Set<string> };
-type Facet = Partial<Record<"unit" | "before" | "any" | "blank" | "many" | "words", string>> & { isSwitch?: boolean } & { column: TextColumn | NumberColumn; title: string };
+type Facet = Partial<Record<"unit" | "before" | "any" | "blank" | "words", string>> & { isSwitch?: boolean } & { column: TextColumn | NumberColumn; title: string };
 
 /** A row's columns; a number that is missing is NaN. */
 type Row = Record<TextColumn, string> & Record<NumberColumn, number> & { place: number };
 type Column = { data: Uint32Array | Float32Array; values?: string[] };
 type Codes = { data: Uint32Array; values: string[] };
 type Verdict = "faster" | "equivalent" | "ambiguous" | "slower" | "failed" | "not_measured";
-type Theme = Record<"text" | "quiet" | "line" | "panel" | "band" | "middle" | Verdict, string>;
+type Theme = Record<"text" | "quiet" | "line" | "panel" | "band" | Verdict, string>;
 
 type Tag<T> = T extends keyof HTMLElementTagNameMap ? HTMLElementTagNameMap[T] : HTMLElement;
 type Tagged<N> = N extends `${infer T}.${string}` ? Tag<T> : Tag<N>;

@@ -231,6 +231,7 @@ function takeButtons(name, picture, table) {
   const address = () => {
     const query = new URLSearchParams(location.hash.slice(1));
     query.set("at", name);
+    for (const side of ["scenario", "baseline", "candidate"]) query.set(side, currentView.state[side]);
     return `${location.href.split("#")[0]}#${query}`;
   };
   const lines = () => {

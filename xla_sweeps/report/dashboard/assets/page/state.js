@@ -81,7 +81,7 @@ export class State {
     return params.toString();
   }
 
-  /** Changes values. @param {object} change new values by name. @param {{replace?: boolean}} [options] replace: add no entry to the history (typing, dragging). */
+  /** Changes values. @param {object} change new values by name. @param {{replace?: boolean}} [options] replace: add no entry to the history (typing). */
   set(change, { replace = false } = {}) {
     Object.assign(this, change);
     const address = `${location.href.split("#")[0]}#${this.query()}`;

@@ -210,8 +210,8 @@ export function sumsOf(rows, places) {
   const [compared, mean, settings] = [[], new GeometricMean(), new Set()];
   for (const row of places) {
     counts[data[row]] += 1;
-    settings.add(rows.numbered.like[row]);
     if (speedup[row] !== speedup[row]) continue; // none
+    settings.add(rows.numbered.like[row]);
     compared.push(row);
     mean.add(speedup[row], model[row]);
   }
