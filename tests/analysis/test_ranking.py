@@ -53,6 +53,9 @@ def test_contaminated_rows_are_not_ranked_and_published_ones_stand_apart() -> No
         line("c", 7.0),
     ]
     shown = [cells[1:3] for cells in study_of(*rows)["fastest"].lines]
+    assert shown == [("A100", "c"), ("A100, published", "b")], "neither had a choice"
+    rivals = [line("b", 5.0), line("c", 4.0, origin="imported", low=None, high=None)]
+    shown = [cells[1:3] for cells in study_of(*rows, *rivals)["fastest"].lines]
     assert shown == [("A100", "c *"), ("A100, published", "b *")]
 
 

@@ -4,7 +4,9 @@ The files were written by `results DIR --all --format csv --with-published` at c
 of an H200 at fcc8d653. What was removed since is left out: the column `process` of the first ones,
 and the published rows of then. The columns of time to prepare, memory and power were added since,
 with every other byte the same; later those of cold starts, when the bounds of intervals changed
-(`STATISTICS_VERSION` 8), and with them one verdict, from ambiguous to faster.
+(`STATISTICS_VERSION` 8), and with them one verdict, from ambiguous to faster. The columns
+`compile_s` and `baseline_compile_s`, empty since time to prepare had a name, hold trace and first
+call again; no other byte changed.
 What changes a figure on purpose writes them again, and says so.
 """
 

@@ -36,16 +36,16 @@ def text_of(advice: Advice, trial: Trial, *, run: str, again: str) -> str:
     unit = throughput_unit(trial.model.task, trial.model.resolution_px or 0)
     lines = [*textwrap.wrap(answer_of(advice, unit), WIDTH, break_on_hyphens=False), ""]
     if best:
-        lines += _labelled("costs", _costs(advice.now, best))
+        lines += _label_lines("costs", _costs(advice.now, best))
         code = enumerate(_code(advice.now, best, scenario))
         lines += [f"{'' if place else 'write':{LABEL}}{line}" for place, line in code]
         lines += [f"{'run':{LABEL}}{run}"]
-    lines += ["", *_labelled("race", _race(advice, unit)), *_labelled("out", _out(advice))]
+    lines += ["", *_label_lines("race", _race(advice, unit)), *_label_lines("out", _out(advice))]
     lines += [f"{'again':{LABEL}}{again}"]
     return "".join(f"{displayable(line)}\n" for line in lines)
 
 
-def _labelled(label: str, texts: Iterator[str]) -> Iterator[str]:
+def _label_lines(label: str, texts: Iterator[str]) -> Iterator[str]:
     """Lines of at most `WIDTH` columns, the first with the label."""
     for place, text in enumerate(texts):
         yield from textwrap.wrap(
