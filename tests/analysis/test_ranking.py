@@ -59,6 +59,31 @@ def test_contaminated_rows_are_not_ranked_and_published_ones_stand_apart() -> No
     assert shown == [("A100", "c *"), ("A100, published", "b *")]
 
 
+def test_podiums_are_by_rate_and_by_gain_over_each_baseline_for_models_and_families() -> None:
+    def compared(model: str, rate: float, ratio: float, **changes: Any) -> dict[str, Any]:
+        ends = {"speedup_low": ratio * 0.98, "speedup_high": ratio * 1.02}
+        baseline = {"baseline_throughput_samples_per_s": rate / ratio}
+        return line(model, rate, speedup=ratio, **ends, **baseline, **changes)
+
+    rows = [
+        compared("a", 100.0, 1.25),
+        compared("b", 90.0, 3.0, family="Other"),
+        compared("c", 60.0, 2.0, family="Other"),
+        compared("d", 200.0, 8.0, baseline="eager", family="Third"),
+    ]
+    made = study_of(*rows)
+    assert [cells[2:] for cells in made["podium"].lines] == [
+        ("images/s", "1 d (200.0)", "2 a (100.0)", "3 b (90.00)", "4"),
+        ("images/s more than graph", "1 b (+60.00)", "2 c (+30.00)", "3 a (+20.00)", "3"),
+        ("% more than graph", "1 b (+200.0)", "2 c (+100.0)", "3 a (+25.00)", "3"),
+    ]
+    assert [cells[2:] for cells in made["families"].lines] == [
+        ("Third", "d", "200.0", "d", "eager execution", "+700.0"),
+        ("Family", "a", "100.0", "a", "graph", "+25.00"),
+        ("Other", "b", "90.00", "b", "graph", "+200.0"),
+    ]
+
+
 def test_kendalls_tau_is_that_of_scipy_and_only_given_from_five_models() -> None:
     one, other = [1.0, 2.0, 3.0, 4.0, 4.0, 6.0], [2.0, 1.0, 3.0, 5.0, 4.0, 6.0]
     expected = stats.kendalltau(one, other).statistic

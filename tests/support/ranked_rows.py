@@ -29,6 +29,7 @@ def line(model: str, rate: float, *, margin: float = 0.01, **changes: Any) -> di
         "origin": "measured",
         "status": "ok",
         "replicates": 3,
+        **dict.fromkeys(("speedup", "speedup_low", "speedup_high")),
     }
     for prefix, value in (("", rate), ("baseline_", rate / 2)):
         row[f"{prefix}throughput_samples_per_s"] = value

@@ -30,11 +30,14 @@ _MODEL = ("model", "family", "source", "params")
 
 _RATE = ("throughput_samples_per_s", "throughput_low", "throughput_high")
 
+_SPEEDUP = ("speedup", "speedup_low", "speedup_high")
+
 _SIDES = {"candidate": "", "baseline": "baseline_"}
 
 NEEDED = (
     *(*SETTING, *_APART, *_MODEL, *_SIDES, "origin", "status", "replicates", "measured_at"),
     *(f"{prefix}{name}" for prefix in _SIDES.values() for name in _RATE),
+    *_SPEEDUP,
 )
 """Columns that `entries_of` needs."""
 
@@ -48,9 +51,19 @@ class Place(NamedTuple):
     published: bool
 
 
+Bounded = tuple[float, float | None, float | None]
+"""A figure and the ends of its 95 % interval, if it has one."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """The throughput of a mode of a model at a place, with its interval if there is one."""
+    """The throughput of a mode of a model at a place, with its interval if there is one.
+
+    Attributes:
+        baseline: the mode that its row compares it with; none of a baseline itself.
+        percent: what it gains over the baseline, percent.
+        absolute: what it gains over the baseline, images a second.
+    """
 
     place: Place
     mode: str
@@ -61,6 +74,9 @@ class Entry:
     value: float
     low: float | None
     high: float | None
+    baseline: str = ""
+    percent: Bounded | None = None
+    absolute: Bounded | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,8 +117,23 @@ def entries_of(columns: Mapping[str, Sequence[Any]]) -> list[Entry]:
                     value=value,
                     low=low,
                     high=high,
+                    **(_gains_of(row) if side == "candidate" else {}),
                 )
     return list(entries.values())
+
+
+def _gains_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The gains of a candidate over its baseline, if both sides and the speedup are known."""
+    speedup, rate = _number(row["speedup"]), _number(row["baseline_throughput_samples_per_s"])
+    if not speedup or not rate:
+        return {}
+    ends = (_number(row[name]) for name in _SPEEDUP[1:])
+    low, high = (None if end is None else end - 1 for end in ends)
+    ratio = (speedup - 1, low, high)
+    absolute, percent = (
+        tuple(None if one is None else one * unit for one in ratio) for unit in (rate, 100)
+    )
+    return {"baseline": row["baseline"], "absolute": absolute, "percent": percent}
 
 
 def at_places(entries: Iterable[Entry]) -> dict[Place, list[Entry]]:
@@ -113,7 +144,7 @@ def at_places(entries: Iterable[Entry]) -> dict[Place, list[Entry]]:
     return dict(sorted(groups.items(), key=lambda group: (str(group[0].setting), group[0])))
 
 
-def ranks(figures: Sequence[tuple[float, float | None, float | None]]) -> list[int | None]:
+def ranks(figures: Sequence[Bounded]) -> list[int | None]:
     """Ranks of figures (value, low, high) in falling order; None for one without an interval.
 
     Those whose intervals reach that of their group's leader share its rank.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xla_sweeps.analysis import overview, ranking
 from xla_sweeps.analysis.inversions import Inversion, inversions
-from xla_sweeps.analysis.ranking import Entry, Place
+from xla_sweeps.analysis.ranking import Bounded, Entry, Place
 from xla_sweeps.report.advice import name_of
 from xla_sweeps.report.figures import NONE, decimals, interval, number, scale_count, times
 from xla_sweeps.report.labels import setting_words, short_devices
@@ -67,8 +67,14 @@ QUESTIONS = {
     "podium": Question(
         "Podiums",
         "two models at one resolution on one device",
-        ("at", "device", "first", "second", "third", "models"),
-        "Models whose intervals overlap the leader's share its rank. images/s in brackets.",
+        ("at", "device", "by", "first", "second", "third", "models"),
+        "Models whose intervals overlap the leader's share its rank. The figure in brackets.",
+    ),
+    "families": Question(
+        "The best of each family",
+        "two families at one resolution on one device",
+        ("at", "device", "family", "fastest", "images/s", "gains most", "over", "%"),
+        "% that this model gains over that mode; the figure of a published pair has no interval.",
     ),
     "inversions": Question(
         "Larger models that are faster",
@@ -199,20 +205,73 @@ def _agreement(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
 
 
 def _podium(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
-    lines, winners = Lines(), set[str]()
+    lines, winners, rankings = Lines(), set[str](), 0
     for place, own in _rank_models(entries, mode).items():
-        best = own[:PODIUM_PLACES]
         if len(own) < 2:
             continue
-        given = ranking.ranks([(entry.value, entry.low, entry.high) for entry in best])
-        ranked = list(zip(given, best, strict=True))
-        winners |= {best[0].model, *(entry.model for rank, entry in ranked if rank == 1)}
-        steps = [f"{rank or NONE} {entry.model} ({number(entry.value)})" for rank, entry in ranked]
-        steps += [NONE] * (PODIUM_PLACES - len(best))
-        lines.append((*_place(place), *steps, str(len(own))))
-    rankings = count_noun(len(lines), "ranking")
-    finding = f"The first places of {rankings}: {count_noun(len(winners), 'model')}."
+        rates = [(entry.model, (entry.value, entry.low, entry.high)) for entry in own]
+        winners |= _first_of(rates)
+        rankings += 1
+        lines.append((*_place(place), "images/s", *_steps(rates, number)))
+        for baseline in dict.fromkeys(entry.baseline for entry in own if entry.baseline):
+            than = f"than {name_of(baseline)}"
+            for by, figure in (("images/s more", "absolute"), ("% more", "percent")):
+                if len(gains := _gains(own, baseline, figure)) > 1:
+                    lines.append((*_place(place), f"{by} {than}", *_steps(gains, _with_sign)))
+    finding = (
+        f"The first places of {count_noun(rankings, 'ranking')} by images/s: "
+        f"{count_noun(len(winners), 'model')}."
+    )
     return finding if lines else "", lines
+
+
+def _gains(own: Sequence[Entry], baseline: str, figure: str) -> list[tuple[str, Bounded]]:
+    """What models gain over a baseline, the largest gain first."""
+    every = [(entry.model, getattr(entry, figure)) for entry in own if entry.baseline == baseline]
+    return sorted((gain for gain in every if gain[1]), key=lambda gain: -gain[1][0])
+
+
+def _first_of(ranked: Sequence[tuple[str, Bounded]]) -> set[str]:
+    """The models on the first place: the leader and who shares its rank."""
+    best = ranked[:PODIUM_PLACES]
+    given = ranking.ranks([figure for _, figure in best])
+    return {best[0][0], *(model for rank, (model, _) in zip(given, best, strict=True) if rank == 1)}
+
+
+def _steps(ranked: Sequence[tuple[str, Bounded]], write: Callable[[float], str]) -> tuple[str, ...]:
+    """The first three with their ranks, and how many there are."""
+    best = ranked[:PODIUM_PLACES]
+    given = ranking.ranks([figure for _, figure in best])
+    steps = [
+        f"{rank or NONE} {model} ({write(figure[0])})"
+        for rank, (model, figure) in zip(given, best, strict=True)
+    ]
+    return (*steps, *[NONE] * (PODIUM_PLACES - len(best)), str(len(ranked)))
+
+
+def _families(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
+    lines, settings = Lines(), 0
+    for place, own in _rank_models(entries, mode).items():
+        families = dict.fromkeys(entry.family for entry in own)
+        if len(families) < 2:
+            continue
+        settings += 1
+        for family in families:
+            members = [entry for entry in own if entry.family == family]
+            first = (*_place(place), family, members[0].model, number(members[0].value))
+            baselines = dict.fromkeys(entry.baseline for entry in members if entry.percent)
+            for baseline in baselines:
+                model, (most, *_) = _gains(members, baseline, "percent")[0]
+                lines.append((*first, model, name_of(baseline), _with_sign(most)))
+            if not baselines:
+                lines.append((*first, NONE, NONE, NONE))
+    places = count_noun(settings, "setting")
+    finding = f"The fastest model of each family, and the one that gains most, in {places}."
+    return finding if lines else "", lines
+
+
+def _with_sign(value: float) -> str:
+    return f"{'+' if value > 0 else ''}{number(value)}"
 
 
 def _mark(one: Inversion) -> str:
@@ -255,6 +314,7 @@ _ANSWERS = {
     "distribution": _distribution,
     "agreement": _agreement,
     "podium": _podium,
+    "families": _families,
     "inversions": _inversions,
 }
 

@@ -158,7 +158,7 @@ def test_the_findings_of_the_study_are_told_with_published_figures_beside_ones_o
         "**The fastest model at each resolution.** The fastest model with XLA in 1 setting." in text
     )
     assert "- 224 px, batch 4, Some: net1 (400.0 images/s)\n" in text
-    assert "**Podiums.** The first places of 1 ranking: 1 model." in text
+    assert "**Podiums.** The first places of 1 ranking by images/s: 1 model." in text
     assert "local page" in text
     theirs = pair(1, 3.0, origin="imported", device="A100")
     assert "in 1 of 1 configuration" in text_of("answer", [pair(1), theirs])
