@@ -17,7 +17,7 @@ from scripted import scripted
 
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import Settings, settings_of
-from xla_sweeps.errors import LockedError, StoreError
+from xla_sweeps.errors import ConfigError, LockedError, StoreError
 from xla_sweeps.report.terminal.trial_progress import TrialProgress
 from xla_sweeps.schema.measurement import Flagged, Status
 from xla_sweeps.schema.record import Record
@@ -63,6 +63,28 @@ def run(
             assignment=Assignment(known_records=known_records),
         )
     return result, notes
+
+
+def test_a_model_whose_file_changes_while_it_is_measured_is_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "net.py"
+    source.write_text("def make(): ...\n")
+    own = ["model=local", f"path={source}:make", "trust_code=true", "input_spec=[{shape: [4]}]"]
+    result, _ = run(tmp_path, monkeypatch, overrides=own)
+    assert result.exit_code == 0
+    kept = Store(tmp_path).load().records
+
+    class Editing(Notes):
+        def begin(self) -> None:
+            source.write_text("def make(): return 1\n")
+
+    with TrialProgress(ui="quiet") as screen, pytest.raises(ConfigError) as refused:
+        run_trial(
+            settings(tmp_path, *own), screen=screen, tracker=Editing(), assignment=Assignment()
+        )
+    assert "net.py:make: changed while it was measured" in str(refused.value)
+    assert Store(tmp_path).load().records == kept
 
 
 def test_a_trial_is_opened_before_it_is_measured_and_saved_before_it_is_finished(

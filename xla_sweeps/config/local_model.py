@@ -77,6 +77,26 @@ def declared_shapes(spec: ModelSpec) -> list[list[int]] | None:
     )
 
 
+def require_unchanged(spec: ModelSpec) -> None:
+    """Refuse an own model whose files are no longer those that its trial names.
+
+    Raises:
+        ConfigError: another model than that of the trial may have been measured.
+    """
+    if spec.source != LOCAL:
+        return
+    path = spec.recipe["path"]
+    try:
+        present = _recipe(path, spec.recipe.get("import"))["fingerprint"]
+    except (ConfigError, OSError):
+        present = ""
+    if present != spec.recipe["fingerprint"]:
+        raise ConfigError(
+            f"path={path}: changed while it was measured, so this measurement is not kept; "
+            "run the command again"
+        )
+
+
 def _recipe(path: str, module: str | None) -> dict[str, Any]:
     """Kind, path and fingerprint of the model; `module` has the custom layers of a Keras file."""
     place, where = Path(path).expanduser(), f"path={path}"
