@@ -160,6 +160,17 @@ def test_a_filter_that_matches_nothing_says_of_how_many_rows(tmp_path: Path) -> 
     assert "match" not in repr(xs.results(tmp_path, "verdict=faster"))
 
 
+def test_rows_of_several_devices_say_which_and_rows_of_one_do_not(tmp_path: Path) -> None:
+    Store(tmp_path).save(RECORD)
+    name = RECORD.device["name"]
+    assert name not in repr(xs.results(tmp_path))
+    other = replace(RECORD, trial_id="0" * 16, device={**RECORD.device, "name": "H100"})
+    Store(tmp_path).save(other)
+    shown = repr(xs.results(tmp_path))
+    assert name in shown
+    assert "H100" in shown
+
+
 def test_a_data_frame_has_all_columns_or_those_that_are_asked_for(tmp_path: Path) -> None:
     Store(tmp_path).save(RECORD)
     table = xs.results(tmp_path)

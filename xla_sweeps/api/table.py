@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # slow to import
     import pyarrow
 
 SHOWN = (
-    *("model", "resolution_px", "batch_size", "scenario", "precision", "tf32"),
+    *("model", "device", "resolution_px", "batch_size", "scenario", "precision", "tf32"),
     *("candidate", "baseline", "speedup", "speedup_low", "speedup_high", "verdict", "status"),
 )
 """Columns of rows that are shown; a data frame has all."""
@@ -105,6 +105,8 @@ class Table:
             for name in usual
             if self.shown and all(str(row.get(name)) == usual[name] for row in rows)
         ]
+        if self.shown and len({row.get("device") for row in rows}) < 2:
+            same.append("device")
         names = [name for name in names if name not in same]
         return [names, *([_cell(row[name]) for name in names] for row in rows)]
 
