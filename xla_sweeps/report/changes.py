@@ -82,8 +82,10 @@ def one_sided(difference: Difference) -> dict[str, list[str]]:
 
 
 def apart(difference: Difference) -> list[tuple[str, str, str]]:
-    """The environment where the sides differ: what, A's and B's."""
-    return [(what, a or NONE, b or NONE) for what, a, b in difference.environment if a != b]
+    """The environment where the sides differ: what, A's and B's; of many the first."""
+    lines = [(what, a or NONE, b or NONE) for what, a, b in difference.environment if a != b]
+    more = len(lines) - MOST_ROWS
+    return [*lines[:MOST_ROWS], (f"and {more:,} more", NONE, NONE)] if more > 0 else lines
 
 
 def summary(difference: Difference) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from comparisons import side, trial
 from factories import config_of
@@ -57,3 +59,15 @@ def test_each_scenario_has_its_own_table_and_counts(capsys: pytest.CaptureFixtur
     assert "2 trials on both sides, 4 comparisons\n" in out
     assert "scenario=call: 0 slower, 0 faster, 0 ambiguous, 3 equivalent\n" in out
     assert "scenario=train_step: 1 slower, 0 faster, 0 ambiguous, 0 equivalent\n" in out
+
+
+def test_of_very_many_packages_that_differ_the_first_are_listed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    alike = [side(trial({"graph": 0.2, "xla": 0.1}, seed=seed), title="A") for seed in (1, 2)]
+    many = tuple((f"package {number}", "1", "2") for number in range(20_000))
+    show_difference(replace(difference_of(*alike), environment=many))
+    out = capsys.readouterr().out
+    assert "package 59 " in out
+    assert "package 60 " not in out
+    assert "and 19,940 more" in out
