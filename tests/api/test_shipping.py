@@ -13,6 +13,7 @@ CELLS = """
 import json, sys
 import numpy as np
 import keras
+import tensorflow as tf
 from keras import layers
 from xla_sweeps.api import shipping
 from xla_sweeps.errors import ConfigError
@@ -40,6 +41,18 @@ class Sized(keras.Model):
         self.activation = lambda x: x
     def call(self, x):
         return self.dense(x)
+class Counter(Plain):
+    def __init__(self):
+        super().__init__()
+        self.calls = self.add_weight(shape=(), initializer="zeros", trainable=False)
+    def call(self, x, training=False):
+        self.calls.assign_add(1.0)
+        return super().call(x) * self.calls, None
+class Module(tf.Module):
+    def __init__(self):
+        self.weights = tf.Variable(tf.ones((4, 2)))
+    def __call__(self, x):
+        return x @ self.weights
 class Trained(keras.Model):
     def train_step(self, data):
         return {"loss": 0.0}
@@ -70,6 +83,9 @@ CASES = {
     "mixed": (mixed(), None),
     "train_step": (trained(), None),
     "builder": (lambda: functional(layers.Dense(3)), None),
+    "counter": (Counter(), batch),
+    "module": (Module(), batch),
+    "call": (lambda x: x * FACTOR, batch),
 }
 """
 
@@ -116,11 +132,16 @@ for name, maker in PAIRS.items():
     )
     assert two != three, name
     assert two == again, name
+assert float(CASES["counter"][0].calls) == 1, "only the call that creates the variables"
 from tensorflow.python.eager import context
 from xla_sweeps.api.kernel import gpus_held
 assert context.context_safe()._initialized and gpus_held() == []
 try:
     shipping.options_for(Sized(2), batch, None, results_dir=Path("results"))
+except ConfigError as error:
+    print(error, file=sys.stderr)
+try:
+    shipping.options_for(Sized, batch, None, results_dir=Path("results"))
 except ConfigError as error:
     print(error, file=sys.stderr)
 try:
@@ -166,6 +187,7 @@ def test_models_of_all_kinds_compute_the_same_in_a_fresh_process(tmp_path: Path)
     shipped = run(SHIP, cwd=tmp_path)
     assert shipped.returncode == 0, shipped.stderr
     assert "give a function that builds it" in shipped.stderr
+    assert "model Sized: it takes arguments; give a function" in shipped.stderr
     assert "cannot be called on these inputs" in shipped.stderr
     folders = shipped.stdout.splitlines()[-1]
     loaded = run(LOAD, folders, cwd=tmp_path)
@@ -175,4 +197,6 @@ def test_models_of_all_kinds_compute_the_same_in_a_fresh_process(tmp_path: Path)
     assert {name: each for name, each in outcome.items() if each.startswith("failed")} == {}
     assert outcome["subclassed"] == "Plain"
     assert outcome["train_step"] == "Trained"
+    assert outcome["module"] == "Module"
+    assert outcome["call"] == "function"
     assert str(ROOT) not in folders

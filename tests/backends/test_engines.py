@@ -107,6 +107,13 @@ def test_every_mode_is_proved_and_computes_what_eager_and_float64_do(
 
 
 @EACH
+def test_a_state_that_calls_change_is_put_back_before_each_compared_call(engine: str) -> None:
+    shown = told(engine, "measured_with_a_state")
+    assert statuses(shown["modes"]) == {"ok"}, shown["modes"]
+    assert shown["spoilt"] == []
+
+
+@EACH
 def test_a_planted_error_of_a_thousandth_is_caught_early_and_late(engine: str) -> None:
     wrong = told(engine, "planted_errors")
     assert wrong.pop("none") == []

@@ -177,6 +177,22 @@ def measured_call() -> Any:
     return {**desk.measured(), "outputs": outputs}
 
 
+class Counting(keras.layers.Layer):
+    """Multiplies by the number of its calls."""
+
+    def build(self, shape: Any) -> None:
+        self.calls = self.add_weight(shape=(), initializer="zeros", trainable=False)
+
+    def call(self, values: Any) -> Any:
+        self.calls.assign(self.calls + 1.0)
+        return values * self.calls
+
+
+def measured_with_a_state() -> Any:
+    """A forward pass of an own model whose outputs depend on the calls before."""
+    return Desk(lambda: network(Counting), library=OWN).measured()
+
+
 PLANTED, SETTLED = 1e-3, 8
 """A relative error of outputs, and the calls after which a mode changes that changes late."""
 
@@ -482,6 +498,7 @@ def torch_proofs() -> Any:
 
 COMMON = (
     measured_call,
+    measured_with_a_state,
     planted_errors,
     measured_training,
     training_with_its_own_loss,

@@ -42,8 +42,8 @@ def measure(
 
     Args:
         model: a name of the catalog; a `.keras` file, a SavedModel or `module:function` (with
-            `trust_code=True`); a Keras model or a PyTorch module in memory; or a function without
-            arguments that builds one.
+            `trust_code=True`); a Keras model or a PyTorch module in memory; a function without
+            arguments that builds one; or a function or `tf.Module` that is called on the inputs.
         inputs: an array, a tensor, or a list or dict of them, of one batch: shapes, dtypes, ranges
             and the batch size are read from it. Default: as the model declares them.
         modes: such as `["eager", "graph", "xla"]`; default: as the scenario has them.

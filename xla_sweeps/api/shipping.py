@@ -15,6 +15,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +125,10 @@ def _is_keras(model: Any) -> bool:
 
 
 def _ship_builder(builder: Callable[[], Any], results_dir: Path) -> dict[str, Any]:
-    """Ship a function that builds the model."""
+    """Ship a function that builds the model, or one that is the model's own call."""
     label = str(getattr(builder, "__name__", type(builder).__name__))
+    if inspect.isclass(builder) and own_inputs.needs_inputs(partial(builder.__init__, None)):
+        raise ConfigError(f"model {label}: it takes arguments; {_BUILDER}")
     content = {"code.pickle": _pickle({"builder": builder}, label, _INSIDE)}
     label = "model" if label == "<lambda>" else label
     return _write_files(results_dir, digest_of(builder, _configuration_of), content, label)
@@ -138,7 +141,10 @@ def _ship_model(
     if not arrays and not getattr(model, "inputs", None):
         raise ConfigError("model: its inputs are unknown; give a batch: measure(model, inputs)")
     example = _example(model) if inputs is None else inputs
-    outputs = _outputs(model, example)  # creates the variables of a subclass
+    if not model.built:
+        _outputs(model, example)  # creates the variables
+    with _kept_state(model):
+        outputs = _outputs(model, example)
     with new_folder(results_dir) as folder:
         path = folder / f"{id(model):x}.keras"
         with refusing("model: Keras cannot save it", _BUILDER):
@@ -189,6 +195,17 @@ def _outputs(model: Any, example: Any) -> list[Any]:
     return _flat(model(example, training=False))
 
 
+@contextlib.contextmanager
+def _kept_state(model: Any) -> Iterator[None]:
+    """Put back what calls in a `with` block change: counters and other states of the model."""
+    states = model.non_trainable_variables
+    before = [(one, own_inputs.as_numpy(one).copy()) for one in states]
+    yield
+    for variable, value in before:
+        if own_inputs.as_numpy(variable).tobytes() != value.tobytes():
+            variable.assign(value)
+
+
 def _example(model: Any) -> Any:
     """A batch of one as the model declares its inputs, of small numbers."""
     import numpy as np
@@ -219,7 +236,7 @@ def _flat(outputs: Any) -> list[Any]:
         return [each for key in sorted(outputs) for each in _flat(outputs[key])]
     if isinstance(outputs, (list, tuple)):
         return [each for part in outputs for each in _flat(part)]
-    return [outputs]
+    return [] if outputs is None else [outputs]
 
 
 def _configuration_of(value: Any) -> list[Any] | None:

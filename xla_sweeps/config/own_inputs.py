@@ -116,6 +116,24 @@ def takes_by_name(call: Callable[..., Any], names: Collection[str]) -> bool:
     return len(names) > 1 and set(names) <= set(inspect.signature(call).parameters)
 
 
+def needs_inputs(code: Callable[..., Any]) -> bool:
+    """True for a function or an object that is the model's own call, and builds none.
+
+    That of a builder takes nothing that has no default, but `resolution`.
+    """
+    if inspect.isclass(code):
+        return False
+    try:
+        taken = inspect.signature(getattr(code, "python_function", code)).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return any(
+        one.default is one.empty and one.kind in places and one.name != "resolution"
+        for one in taken
+    )
+
+
 def apply(document: Mapping[str, Any], explicit: Collection[str]) -> Mapping[str, Any]:
     """A configuration with the batch size of `inputs`, and their specification unless one is given.
 

@@ -240,7 +240,7 @@ def _failure_words(row: ComparisonRow) -> str:
         candidate=candidate,
         failed=name_of(row.failure.mode or row.candidate.mode),
         tried=f"{candidate} against {baseline}" if baseline else candidate,
-        reason=reason.removesuffix("."),
+        reason=reason.removeprefix("not reached: ").removesuffix("."),
         keep=keep,
     )
     return capitalize(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import keras
@@ -12,11 +13,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from built_models import build, outputs, own
+from desk import Heard, prepare_modes, set_up
+from factories import TRIAL
 
 from xla_sweeps.backends.keras.sources import stateful_resets
 from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.errors import XlaSweepsError
-from xla_sweeps.schema.trial import InputSpec
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.trial import InputSpec, ReplicateJob
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::UserWarning")]
 
@@ -42,6 +46,36 @@ class Sliced(keras.Model):
 class Unfinished(keras.Model):
     def call(self, x):
         return keras.layers.Lambda(lambda y: y)
+
+class Wide(keras.Model):
+    """Its outputs are optional, as of models that give attention on request."""
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(2)
+
+    def call(self, x):
+        return {"scores": self.dense(x), "attention": None, "states": (None, [x])}
+
+class Nothing(keras.Model):
+    def call(self, x):
+        return None
+
+def doubled(x):
+    return x * 2
+
+def of_size(size, resolution=8):
+    return lambda x: x * size
+
+class Counter(keras.Model):
+    """Its outputs depend on the number of calls."""
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(2)
+        self.calls = self.add_weight(shape=(), initializer="zeros", trainable=False)
+
+    def call(self, x):
+        self.calls.assign_add(1.0)
+        return self.dense(x) * self.calls
 
 def unfinished_function():
     return lambda x: keras.layers.Lambda(lambda y: y)
@@ -100,6 +134,33 @@ def test_a_layer_in_place_of_tensors_is_named(function: str) -> None:
     given = [{"shape": [3], "dtype": "float32"}]
     with pytest.raises(XlaSweepsError, match="the model returns a Lambda, not tensors; apply it"):
         build(own(f"net.py:{function}", input_spec=given))
+
+
+def test_outputs_that_are_none_are_no_outputs() -> None:
+    given = [{"shape": [3]}]
+    assert [one.shape for one in outputs(build(own("net.py:Wide", input_spec=given)))] == [
+        (2, 2),
+        (2, 3),
+    ]
+    nothing = build(own("net.py:Nothing", input_spec=given))
+    with pytest.raises(XlaSweepsError, match="returns None; there is no output to compare"):
+        outputs(nothing)
+
+
+def test_a_function_of_a_batch_is_the_models_own_call() -> None:
+    built = build(own("net.py:doubled", input_spec=[{"shape": [3]}]))
+    assert outputs(built)[0].shape == (2, 3)
+
+
+def test_a_state_that_calls_change_is_put_back_before_each_compared_call() -> None:
+    spec = own("net.py:Counter", input_spec=[{"shape": [3]}])
+    trial = replace(TRIAL, model=spec, batch_size=2)
+    job = ReplicateJob(trial=trial, replicate=0, modes=("graph", "xla"), order_seed=1)
+    heard = Heard()
+    bench = set_up(job, heard)
+    assert bench.deterministic
+    prepared = prepare_modes(job, bench, heard)
+    assert [prepared[mode].outcome.status for mode in ("graph", "xla")] == [Status.OK] * 2
 
 
 def test_a_model_is_first_called_with_values_that_it_lives_in() -> None:

@@ -13,7 +13,7 @@ import keras
 import numpy as np
 
 from xla_sweeps.backends.jax.macs import count_macs
-from xla_sweeps.backends.jax.modes import ENGINE, JaxExecutable, runs_in_order
+from xla_sweeps.backends.jax.modes import ENGINE, JaxExecutable, runs_in_order, trace
 from xla_sweeps.backends.keras.bench import KerasBench, busy_side, waits
 from xla_sweeps.backends.keras.cold_start import StartBench
 from xla_sweeps.backends.keras.mac_count import MacCount
@@ -57,11 +57,7 @@ class JaxBench(KerasBench[JaxExecutable]):
 
     def macs_in(self, executable: JaxExecutable | None) -> MacCount:
         """Multiply-accumulates of a sample: in what the mode traced, or in a new trace."""
-        jaxpr = (
-            executable.traced.jaxpr
-            if executable
-            else jax.make_jaxpr(self.built.call)(self.inputs[0])
-        )
+        jaxpr = executable.traced.jaxpr if executable else trace(self.built.call, self.inputs[0])
         return count_macs(jaxpr).of_each(self.trial.batch_size)
 
     def steady_memory_bytes(self, executable: JaxExecutable, *, call_s: float) -> int | None:

@@ -153,7 +153,7 @@ class JaxExecutable(Executable):
 
     def count_operations(self) -> int | None:
         """Operations of a call; what `jax.jit` compiles is one of them."""
-        return len(jax.make_jaxpr(self.run)(self.inputs[self.position]).eqns)
+        return len(trace(self.run, self.inputs[self.position]).eqns)
 
     def traces(self) -> int:
         """1 for a compiled program, which cannot be traced again; 0 for eager execution."""
@@ -214,6 +214,12 @@ def _errors_of_jax() -> Iterator[None]:
         yield
     finally:
         keras.config.enable_traceback_filtering()
+
+
+def trace(call: Callable[[Any], Any], batch: Any) -> Any:
+    """The jaxpr of a call; what it assigns to variables of Keras stays within it."""
+    with keras.StatelessScope():
+        return jax.make_jaxpr(call)(batch)
 
 
 def _narrow(output: Any) -> Any:

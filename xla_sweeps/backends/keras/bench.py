@@ -19,7 +19,13 @@ from xla_sweeps.backends.keras import building, weights
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.executable import Engine, Executable
 from xla_sweeps.backends.keras.mac_count import AT_LEAST_NOTE, MacCount
-from xla_sweeps.backends.keras.sources import OWN, LoadedModel, stateful_resets
+from xla_sweeps.backends.keras.sources import (
+    OWN,
+    LoadedModel,
+    resets_of,
+    stateful_resets,
+    states_of,
+)
 from xla_sweeps.backends.keras.sources.inputs import as_batch, draw, is_floating, widen
 from xla_sweeps.config.own_inputs import values_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError
@@ -138,7 +144,7 @@ class KerasBench(ABC, Generic[E]):
         return self.call_model(batch)
 
     def reset_state(self) -> None:
-        """Forget what layers keep from call to call (`stateful=True`), before a compared call."""
+        """Forget what the model keeps from call to call, before a compared call."""
         for reset in self._resets:
             reset()
 
@@ -162,7 +168,8 @@ class KerasBench(ABC, Generic[E]):
         return self.engine.executables.read(self._call_afresh(batch))
 
     def bind(self, mode: str) -> E:
-        """The model in the mode of this label."""
+        """The model in the mode of this label, in its first state."""
+        self.reset_state()
         return self.make(mode_of(mode))
 
     def prove(self, executable: E) -> Mapping[str, Any]:
@@ -218,7 +225,19 @@ class KerasBench(ABC, Generic[E]):
                 tell(protocol.Caveat(Flagged(Flag.CALIBRATED)))
 
     def call_eagerly(self, tell: Tell) -> None:
-        """Run the model eagerly on all inputs, on the first one twice."""
+        """Run the model eagerly on all inputs, on the first one twice.
+
+        A state that the calls of an own model change is put back before each call, if its outputs
+        depend on it.
+        """
+        self._resets = stateful_resets(self.built.loaded.keras_model)
+        states = states_of(self.built.loaded) if self.trial.model.library == OWN else []
+        self._call_twice()
+        if not self.deterministic and (changed := resets_of(states)):
+            self._resets += changed
+            self._call_twice()
+
+    def _call_twice(self) -> None:
         first = self.eager_outputs(self.inputs[:1])
         self.eager = self.eager_outputs(self.inputs[: self.trial.batches])
         later = self.inputs[self.trial.batches :]

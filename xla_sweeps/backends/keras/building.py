@@ -11,6 +11,7 @@ from functools import wraps
 from typing import Any
 from unittest import mock
 
+import keras
 import numpy as np
 
 from xla_sweeps.backends.keras import sources
@@ -82,7 +83,7 @@ def build(
     forward = step(loaded, spec)
 
     def call(batch: Any) -> Any:
-        outputs = forward(batch)
+        outputs = _present(forward(batch))
         return outputs if precision == "float64" else narrowed(outputs)
 
     trainable = _elements([variable for variable in loaded.variables if variable.trainable])
@@ -93,6 +94,20 @@ def build(
         trainable_params=trainable,
         step=step,
     )
+
+
+def _present(outputs: Any) -> Any:
+    """Outputs without those that are None, such as the attention that a model gives on request.
+
+    Raises:
+        XlaSweepsError: none is left.
+    """
+    if all(output is not None for output in keras.tree.flatten(outputs)):
+        return outputs
+    present = [output for output in keras.tree.flatten(outputs) if output is not None]
+    if not present:
+        raise XlaSweepsError("the model returns None; there is no output to compare")
+    return present
 
 
 def calibrate(

@@ -19,7 +19,7 @@ import numpy as np
 from xla_sweeps.backends.keras.sources import LoadedModel, Wrap
 from xla_sweeps.backends.keras.sources.applications import library_named
 from xla_sweeps.backends.keras.sources.inputs import bind, draw, from_specs
-from xla_sweeps.config.own_inputs import takes_by_name
+from xla_sweeps.config.own_inputs import needs_inputs, takes_by_name
 from xla_sweeps.config.own_modules import is_module, require_inference
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
@@ -127,7 +127,8 @@ def _call_function(path: str, spec: ModelSpec) -> Any:
     function = getattr(module, function_name, None)
     if function is None:
         raise ConfigError(f"path={path}: {module_name} has no '{function_name}'")
-    if not inspect.isfunction(function) and not inspect.isclass(function):
+    is_builder = inspect.isfunction(function) or inspect.isclass(function)
+    if not is_builder or needs_inputs(function):
         return function
     offered = {"resolution": spec.resolution_px} if spec.resolution_px is not None else {}
     taken = inspect.signature(function).parameters

@@ -16,6 +16,7 @@ import numpy as np
 
 from xla_sweeps.backends.keras import weights
 from xla_sweeps.backends.keras.sources.local import call_of, load_file
+from xla_sweeps.config.own_inputs import needs_inputs
 from xla_sweeps.errors import XlaSweepsError
 
 TOLERANCE = 1e-3
@@ -34,7 +35,8 @@ def load(folder: Path) -> Any:
     """
     code = _code(folder)
     if "builder" in code:
-        return code["builder"]()
+        builder = code["builder"]
+        return builder if needs_inputs(builder) else builder()
     if "module" in code:
         module, (positional, named) = code["module"], code["example"]
         _compare(module(*positional, **named), code["outputs"], advice=_BUILDER)
@@ -148,4 +150,4 @@ def flat(outputs: Any) -> list[Any]:
         return [each for key in sorted(outputs) for each in flat(outputs[key])]
     if isinstance(outputs, (list, tuple)):
         return [each for part in outputs for each in flat(part)]
-    return [outputs]
+    return [] if outputs is None else [outputs]
