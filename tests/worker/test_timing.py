@@ -235,6 +235,28 @@ def test_rounds_of_a_steady_speed_tell_no_slow_start(count: int, noise: float) -
     assert (Trend.STEADY in trends) is (count >= 10 and noise == 0.001)
 
 
+def faster_under_load(speed: Callable[[bool], float], *, noise: float = 0.02) -> float:
+    """Share of 400 trials in which load, from the ninth of 24 rounds on, finds a faster mode."""
+    source, count = random.Random(1), 0
+    for _ in range(400):
+        rounds = [
+            replace(
+                xla_round(number, speed(number >= 8) * math.exp(source.gauss(0, noise))),
+                dirty="others" if number >= 8 else "",
+            )
+            for number in range(24)
+        ]
+        count += pacing.faster_under_load(rounds, "xla")
+    return count / 400
+
+
+def test_a_slow_start_is_told_where_all_later_rounds_are_contaminated() -> None:
+    assert faster_under_load(lambda busy: 1.0 if busy else 2.0) == 1.0
+    assert faster_under_load(lambda busy: 2.0 if busy else 1.0) == 0.0
+    assert faster_under_load(lambda busy: 1.0) == 0.0
+    assert faster_under_load(lambda busy: 1.0, noise=0.05) < 0.05
+
+
 def test_less_than_one_per_cent_is_no_slow_start() -> None:
     assert Trend.MOVING not in found_in(20, 4, 0.005, noise=0.0001)
 

@@ -98,6 +98,20 @@ def slow_in_blocks(rounds: Sequence[Round], label: str) -> float | None:
     return math.exp(apart.estimate) if apart.low > math.log(SLOW_IN_BLOCKS) else None
 
 
+def faster_under_load(rounds: Sequence[Round], label: str) -> bool:
+    """True if a mode was faster in contaminated rounds than in the clean ones, which count.
+
+    Load makes none faster, so the clean ones were warm-up. The third fastest of each are compared.
+    """
+    call_s: dict[bool, list[float]] = {False: [], True: []}
+    for one in rounds:
+        call_s[bool(one.dirty)] += [block.call_s for block in one.blocks if block.mode == label]
+    if len(call_s[False]) < stats.MIN_PAIRS or not call_s[True]:
+        return False
+    clean, dirty = (sorted(call_s[busy])[:3][-1] for busy in (False, True))
+    return dirty < (1 - stats.DRIFT) * clean
+
+
 def _times(rounds: Sequence[Round], label: str) -> list[dict[str, float]]:
     """Seconds a call of the modes in a mode's rounds: in clean ones, if these are enough."""
     times = [(one.dirty, {block.mode: block.call_s for block in one.blocks}) for one in rounds]

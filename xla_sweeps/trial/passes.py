@@ -70,6 +70,7 @@ class Passes:
         if self.warm and (
             stopping.drifts(ended.rounds, ended.headline)
             or any(pacing.slow_in_blocks(ended.rounds, label) for label in ended.decisive)
+            or any(pacing.faster_under_load(ended.rounds, label) for label in ended.decisive)
             or self._is_still_warming_up(ended)
         ):
             self._take_as_warm_up(ended.rounds)
