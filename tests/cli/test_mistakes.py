@@ -107,6 +107,7 @@ batch_size=1:5 -> batch_size=1:5: expected an integer; for several trials add -m
 tracker=wandb -> tracker=wandb: W&B needs an API key
 resuls -> unknown command 'resuls'. Did you mean 'results'? `xla-sweeps --help` lists all 21.
 results --format xml -> results: argument --format: invalid choice: 'xml'
+results --where modle=tiny -> where, character 1: unknown column 'modle'; did you mean 'model'?
 results nowhere -> nowhere holds no records; measure first: python -m xla_sweeps model=NAME
 models alexnet -> unknown model 'alexnet'.
 -m model=resnet50,vgg61 -> unknown model 'vgg61'. Did you mean 'vgg1
@@ -317,3 +318,13 @@ def test_a_launcher_without_its_plugin_is_named_with_the_command_that_installs_i
 ) -> None:
     line = f"hydra/launcher=joblib: install its plugin: {install('hydra-joblib-launcher')}"
     assert refusal(["hydra/launcher=joblib"], capsys) == f"{line}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [("results --format latx", "latex"), ("results --show poduim", "podium")],
+)
+def test_a_mistyped_choice_of_an_option_has_the_nearest_match(
+    words: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert f"; did you mean '{meant}'?" in refusal(words.split(), capsys)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from xla_sweeps.cli import COMMANDS
 from xla_sweeps.config.own_folder import OwnFolder
 from xla_sweeps.config.values import folder_of, path_of
-from xla_sweeps.errors import ConfigError, unknown_name
+from xla_sweeps.errors import ConfigError, did_you_mean, unknown_name
 
 if TYPE_CHECKING:
     from xla_sweeps.schema.record import Record
@@ -28,6 +29,14 @@ def command_parser(name: str, details: str = "", *, examples: str = "") -> argpa
     class Parser(argparse.ArgumentParser):
         def error(self, message: str) -> Any:
             raise ConfigError(f"{name}: {message}; `xla-sweeps {name} --help` shows the usage")
+
+        def _check_value(self, action: argparse.Action, value: Any) -> None:
+            try:
+                super()._check_value(action, value)
+            except argparse.ArgumentError as error:
+                near = difflib.get_close_matches(str(value), map(str, action.choices or ()))
+                error.message += did_you_mean(str(value), near).replace(" D", "; d")
+                raise
 
     summary = COMMANDS[name].help
     description = f"{summary[0].upper()}{summary[1:]}. {details}"

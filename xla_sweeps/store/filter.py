@@ -236,7 +236,8 @@ def _column(named: _Token) -> str:
     if instead := REMOVED.get(("column", given)):
         _complain(named, f"column '{given}' was removed: {instead}")
     if given not in allowed:
-        near = difflib.get_close_matches(given, list(allowed), n=1, cutoff=0.5)
+        near = difflib.get_close_matches(given, list(allowed), n=4, cutoff=0.5)
+        near.sort(key=lambda name: sorted(name) != sorted(given))  # swapped letters first
         hint = did_you_mean(named.text, [allowed[name] for name in near])
         _complain(named, f"unknown column '{named.text}'{hint.replace(' D', '; d')}")
     name = allowed[given]
