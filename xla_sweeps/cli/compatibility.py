@@ -36,7 +36,7 @@ _NAME = "compatibility"
 _EXAMPLES = """\
   xla-sweeps compatibility regnet
   xla-sweeps compatibility 'yolo*' scenario=detect
-  xla-sweeps compatibility mobilenet scenario=train_step precision=mixed_bfloat16
+  xla-sweeps compatibility vgg16 scenario=train_step precision=mixed_bfloat16
   xla-sweeps compatibility layers:LSTM layers:Resizing
   xla-sweeps compatibility model=local path=my_model.keras trust_code=true
 """
