@@ -279,7 +279,8 @@ def compatibility_tables(columns: Mapping[str, Sequence[Any]]) -> list[Table]:
     for scenario in by_count(row["scenario"] for row in rows):
         groups: dict[tuple[str, ...], list[compatibility.Row]] = {}
         for row in filter(lambda row: row["scenario"] == scenario, rows):
-            words = setting_words({name: row[name] for name in ranking.SETTING} | {"scenario": ""})
+            setting = {name: row[name] for name in ranking.SETTING}
+            words = setting_words(setting | dict.fromkeys(("scenario", "path", "inputs"), ""))
             place = f"{name_of(row['candidate'])}, {words}", short[row["device"]]
             groups.setdefault(place, []).append(compatibility.with_own_status(row))
         lines = [(*place, *line) for place, own in groups.items() for line in by_source(own)]
