@@ -43,6 +43,9 @@ COMMANDS = {
     "batch-sizes": Command(
         "model=…", "throughput, latency and memory from batch 1 to the limit, and the knee"
     ),
+    "compatibility": Command(
+        "[PATTERN]", "which models and layers compile under XLA, agree with eager, and are faster"
+    ),
     "models": Command(
         "[PATTERN]", "the catalog: family, sources, resolution, parameters, multiply-accumulates"
     ),

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from xla_sweeps.analysis.compatibility import CHECK
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.cli.agents import agents_command
 from xla_sweeps.cli.sweep_options import DEVICE, Options, options_of
@@ -266,7 +267,7 @@ def _driver(
     if len(anchors) > 1:
         first = [tasks[0] for tasks in anchors]
         take_turns_if_needed(launcher, store, first, extra=extra, logs=logs, warn=board.warn)
-    quick = all(task.effort == "quick" for task in plan.tasks)
+    quick = all(task.effort in ("quick", CHECK) for task in plan.tasks)
     repeats = [task.replicates for task in plan.tasks if AA_TAG not in task.tags]
 
     def on_death(task: Task, detail: str) -> Record:

@@ -172,6 +172,19 @@ def load_catalog() -> dict[str, CatalogEntry]:
     return entries
 
 
+LAYERS = "xla_sweeps.backends.keras.single_layers"
+"""The module that builds models of one layer, as in `path=MODULE:LSTM`."""
+
+
+@cache
+def load_layers() -> dict[str, dict[str, Any]]:
+    """Shapes of `inputs`, perhaps their `dtype`, and `arguments` of each of these layers."""
+    layers: dict[str, dict[str, Any]] = yaml.safe_load(
+        (conf_dir() / "layers.yaml").read_text(encoding="utf-8")
+    )
+    return layers
+
+
 def find(pattern: str, entries: Iterable[CatalogEntry] | None = None) -> list[CatalogEntry]:
     """Entries, by default the catalog's, that a pattern matches; all for "".
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from xla_sweeps.config import own_files, own_inputs, values
+from xla_sweeps.config import catalog, own_files, own_inputs, values
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.options import LOCAL
 from xla_sweeps.schema.trial import ModelSpec
@@ -120,7 +120,9 @@ def _recipe(path: str, module: str | None) -> dict[str, Any]:
     if function := _FUNCTION.fullmatch(path):
         source, name = _source_file(function["module"], where), function["function"]
         own_files.check_function(source, name, where)
-        return {"kind": "function", "path": path, "fingerprint": f"{_fingerprint([source])}:{name}"}
+        is_layer = function["module"] == catalog.LAYERS
+        files = [source, catalog.conf_dir() / "layers.yaml"] if is_layer else [source]
+        return {"kind": "function", "path": path, "fingerprint": f"{_fingerprint(files)}:{name}"}
     if place.is_file() and place.suffix == ".py":
         raise ConfigError(f"{where}: {own_files.function_hint(place, where)}")
     if place.is_file():
@@ -172,4 +174,5 @@ def _variant(recipe: Mapping[str, Any]) -> str:
     if recipe["kind"] != "function":
         return Path(path).resolve().stem
     module, _, function = path.rpartition(":")
+    module = "layers" if module == catalog.LAYERS else module
     return f"{Path(module).stem if module.endswith('.py') else module}:{function}"

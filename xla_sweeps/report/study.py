@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from xla_sweeps.analysis import overview, ranking
+from xla_sweeps.analysis import compatibility, overview, ranking
 from xla_sweeps.analysis.inversions import Inversion, inversions
 from xla_sweeps.analysis.ranking import Bounded, Entry, Place
 from xla_sweeps.report.advice import name_of
+from xla_sweeps.report.compatibility import HEADINGS, by_source, sentence
 from xla_sweeps.report.figures import NONE, decimals, interval, number, scale_count, times
 from xla_sweeps.report.labels import setting_words, short_devices
 from xla_sweeps.report.sentences import SETTLE, TOO_LITTLE
@@ -31,6 +32,9 @@ MARKS = {
     "differ.",
     "○": " (○) published: single measurements without an interval.",
 }
+
+CHECKED = (*compatibility.NEEDED, *ranking.SETTING, "device", "effort", "headline")
+"""Columns that `compatibility_tables` needs."""
 
 Lines = list[tuple[str, ...]]
 
@@ -81,6 +85,12 @@ QUESTIONS = {
         "two models of one line on one device",
         ("at", "device", "mode", "larger", "faster than", "by"),
         "Within a line (MobileNetV1 to V3 are one), by parameters, intervals apart.",
+    ),
+    "compatibility": Question(
+        "Which models compile?",
+        "a trial of `xla-sweeps compatibility`",
+        ("at", "device", *HEADINGS),
+        "Of the trials of `xla-sweeps compatibility`.",
     ),
 }
 """The tables by their name in `results --show`."""
@@ -319,16 +329,39 @@ _ANSWERS = {
 }
 
 
+def compatibility_tables(columns: Mapping[str, Sequence[Any]]) -> list[Table]:
+    """What the trials of effort `check` say in each scenario, of `CHECKED`."""
+    every = zip(*(columns[name] for name in CHECKED), strict=True)
+    rows = [dict(zip(CHECKED, values, strict=True)) for values in every]
+    rows = [row for row in rows if row["effort"] == compatibility.CHECK and row["headline"]]
+    made, asked = list[Table](), QUESTIONS["compatibility"]
+    short = short_devices(row["device"] for row in rows)
+    for scenario in by_count(row["scenario"] for row in rows):
+        groups: dict[tuple[str, ...], list[compatibility.Row]] = {}
+        for row in filter(lambda row: row["scenario"] == scenario, rows):
+            setting = {name: row[name] for name in ranking.SETTING}
+            words = setting_words(setting | dict.fromkeys(("scenario", "path", "inputs"), ""))
+            place = f"{name_of(row['candidate'])}, {words}", short[row["device"]]
+            groups.setdefault(place, []).append(compatibility.with_own_status(row))
+        lines = [(*place, *line) for place, own in groups.items() for line in by_source(own)]
+        finding = " ".join(map(sentence, groups.values()))
+        text = asked.title, finding, asked.columns, tuple(lines), asked.note
+        made.append(Table(scenario, "compatibility", *text))
+    return made
+
+
 def of_table(rows: pyarrow.Table) -> list[Table]:
     """The tables of the rows of results folders."""
     asked = {name: rows[name].to_pylist() for name in overview.ASKED}
     rows = rows.take(overview.answering(asked))
-    return tables({name: rows[name].to_pylist() for name in ranking.NEEDED})
+    columns = {name: rows[name].to_pylist() for name in {*ranking.NEEDED, *CHECKED}}
+    return [*tables(columns), *compatibility_tables(columns)]
 
 
 def of_rows(rows: Sequence[ComparisonRow]) -> list[Table]:
     """The tables of rows of which each answers another question."""
-    return tables({name: [value_of(row, name) for row in rows] for name in ranking.NEEDED})
+    columns = {name: [value_of(row, name) for row in rows] for name in {*ranking.NEEDED, *CHECKED}}
+    return [*tables(columns), *compatibility_tables(columns)]
 
 
 def limit_lines(table: Table) -> tuple[tuple[tuple[str, ...], ...], str]:

@@ -336,6 +336,7 @@ _PRECISION = (
             "standard": "3",
             "publish": "5",
             "starts": "2 replicates of calls that take seconds",
+            "check": "1 of few calls: does it compile",
         },
         keys={setting.name: None for setting in fields(Effort) if setting.name != "name"},
         in_files=True,

@@ -1,0 +1,201 @@
+"""The command `compatibility`: the trials that it asks for, and the answer from their records."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+from factories import failed_outcome, make_record
+from in_process import command
+from real_trials import UNDISTURBED, finished
+
+from xla_sweeps.config.catalog import load_layers
+from xla_sweeps.config.compose import compose_config
+from xla_sweeps.config.settings import identify, settings_of
+from xla_sweeps.report import study
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.store import rows
+from xla_sweeps.store.store import Store
+from xla_sweeps.system import environment
+
+ON = "device=cpu"
+
+MODELS = ("fusion_example", "mnist_mlp", "seq_conv", "seq_conv_lstm", "tiny_dense")
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> Path:
+    """A folder with a check of each example, of all results, and a trial of another model."""
+    failures = {
+        "fusion_example": failed_outcome(Status.DYNAMIC_SHAPE, "a shape depends on values"),
+        "mnist_mlp": failed_outcome(Status.WRONG_RESULT, "other outputs"),
+    }
+    shared = ["batch_size=1", "modes=[graph,xla]", ON]
+    asked = [(name, "effort=check") for name in MODELS] + [("vgg16", "effort=quick")]
+    for seed, (model, effort) in enumerate(asked):
+        settings = settings_of(compose_config([f"model={model}", effort, *shared]))
+        facts: Any = {
+            "trial_id": identify(settings, environment.environment()),
+            "trial": settings.trial,
+        }
+        source = settings.trial.model.source
+        facts["model"] = replace(make_record().model, name=model, source=source)
+        call_s = {"graph": 0.01, "xla": 0.02 if model == "seq_conv" else 0.005}
+        record = make_record(call_s, noise=0.001, seed=seed, **facts)
+        if model in failures:
+            record = replace(record, modes={**record.modes, "xla": failures[model]})
+        Store(tmp_path / "results").save(record)
+    return tmp_path
+
+
+def test_the_answer_counts_the_checks_alone_and_gives_the_reasons(measured: Path) -> None:
+    done = command("compatibility", "examples", ON, cwd=measured)
+    assert done.returncode == 0, done.stderr
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    said = " ".join(done.stdout.split())
+    assert said.startswith(
+        "XLA compiles 4 of 5 models and refuses 1. Outputs agree with eager's in 3. "
+        "Against graph: 2 faster, 1 slower, 0 as fast, 0 not told apart."
+    )
+    for part in (
+        "examples 5 4 3 2 1",
+        "do not compile fusion_example (examples): dynamic_shape a shape depends on values",
+        "do not agree mnist_mlp (examples): wrong_result other outputs",
+        "slower seq_conv (examples): 0.50×",
+    ):
+        assert part in said
+
+
+def test_the_answer_is_given_as_data_and_markdown(measured: Path) -> None:
+    def shown(form: str) -> str:
+        return command("compatibility", "examples", ON, "--format", form, cwd=measured).stdout
+
+    lines = list(csv.DictReader(shown("csv").splitlines()))
+    assert [line["model"] for line in lines] == list(MODELS)
+    document = json.loads(shown("json"))
+    assert document["skipped"] == {}
+    assert [check["status"] for check in document["checks"]] == [line["status"] for line in lines]
+    assert "| mnist_mlp | examples | wrong_result | other outputs |" in shown("markdown")
+
+
+def test_the_page_and_the_report_have_the_counts(measured: Path) -> None:
+    table = rows.load(measured / "results").table
+    (made,) = [one for one in study.of_table(table) if one.key == "compatibility"]
+    assert made.finding.startswith("XLA compiles 4 of 5 models and refuses 1.")
+    assert made.lines == (("XLA, batch 1", "Some", "examples", "5", "4", "3", "2", "1"),)
+
+
+def asked(*words: str, cwd: Path) -> list[str]:
+    done = command("compatibility", *words, ON, "--dry-run", cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return [line.partition("xla_sweeps ")[2] for line in done.stdout.splitlines()]
+
+
+def test_a_pattern_chooses_models_with_all_sources_a_source_or_layers(tmp_path: Path) -> None:
+    (first, *_), vgg = asked("vgg19", "vgg19", cwd=tmp_path), asked("vgg16", cwd=tmp_path)
+    shared = "effort=check batch_size=1 'modes=[graph,xla]'"
+    assert first == f"model=vgg19 source=applications resolution=224 {shared}"
+    assert len(vgg) == len({line.split()[1] for line in vgg if "model=vgg16 " in line}) + sum(
+        "model=vgg16_backbone" in line for line in vgg
+    )
+    hub = asked("hub", "swin_tiny*", "source=hub", "--largest-px", "256", cwd=tmp_path)
+    assert {"source=hub" in line.split() for line in hub} == {True}
+    (mobile,) = asked("mobilenet_v2", "effort=quick", "batch_size=8", "jit=false", cwd=tmp_path)
+    assert mobile.endswith("resolution=224 effort=quick batch_size=8 jit=false")
+    layers = asked("layers:*LSTM", cwd=tmp_path)
+    assert [line.split(":")[1].split()[0] for line in layers] == ["LSTM"]
+
+
+def test_large_resolutions_are_reduced_where_the_model_takes_it(tmp_path: Path) -> None:
+    (large,) = asked("efficientnetb7", "source=applications", cwd=tmp_path)
+    assert "resolution=384" in large
+    (fixed,) = asked("nasnet_large", cwd=tmp_path)
+    assert "resolution=331" in fixed
+
+
+def test_what_a_scenario_does_not_have_is_skipped_and_counted(measured: Path) -> None:
+    def ask(*words: str) -> CompletedProcess[str]:
+        return command("compatibility", "examples", *words, ON, cwd=measured)
+
+    done = ask("precision=mixed_bfloat16", "source=examples", "--dry-run")
+    assert "model=fusion_example" not in done.stdout
+    assert done.stdout.count("precision=mixed_bfloat16") == len(MODELS) - 1
+    done = ask("scenario=detect", "--dry-run")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "scenario=detect: fusion_example is not a detector" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("mobilnet", "unknown model, family or source 'mobilnet'. Did you mean 'mobilenet'?"),
+        ("layers:LSTN", "unknown layer 'LSTN'. Did you mean 'LSTM'?"),
+        ("vgg16 scenario=trian_step", "unknown scenario 'trian_step'. Did you mean 'train_step'?"),
+        ("vgg16 model=vgg19", "compatibility: give vgg16 or model=, not both"),
+        ("vgg16 source=hub", "compatibility: no model has this source"),
+        ("vgg16 resolution=7", "resolution=7: too small for vgg16"),
+    ],
+)
+def test_a_mistake_is_one_line(words: str, says: str, tmp_path: Path) -> None:
+    done = command("compatibility", *words.split(), ON, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"xla-sweeps: {says}")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.tf
+@pytest.mark.exhaustive
+def test_every_layer_can_be_built() -> None:
+    from xla_sweeps.backends.keras import single_layers
+
+    for name in load_layers():
+        assert getattr(single_layers, name)().outputs
+
+
+OWN = """
+import keras, tensorflow as tf
+
+class InPython(keras.layers.Layer):
+    def call(self, values):
+        doubled = tf.numpy_function(lambda array: 2 * array, [values], "float32")
+        return tf.ensure_shape(doubled, values.shape)
+
+    def compute_output_shape(self, shape):
+        return shape
+
+def build():
+    inputs = keras.Input((8,))
+    return keras.Model(inputs, InPython()(inputs))
+"""
+
+
+@pytest.mark.tf
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "layers", [(), pytest.param(("layers:Dense",), marks=pytest.mark.exhaustive)]
+)
+def test_models_are_checked_once_and_one_that_cannot_be_compiled_is_named(
+    layers: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "net.py").write_text(OWN)
+    own = ("model=local", "path=net.py:build", "trust_code=true", ON)
+
+    def check(*words: str) -> str:
+        code, out, err = finished("compatibility", *words, cwd=tmp_path, program=UNDISTURBED)
+        assert code == 0, err
+        return " ".join(out.split())
+
+    said = check("tiny_dense", *layers, ON)
+    count = 1 + len(layers)
+    assert f"XLA compiles {count} of {count} model" in said
+    assert f"Outputs agree with eager's in {count}." in said
+    said = check(*own)
+    assert "XLA compiles 0 of 1 model and refuses 1" in said
+    records = sorted((tmp_path / "results" / "records").rglob("*.json*"))
+    assert check(*own) == said
+    assert sorted((tmp_path / "results" / "records").rglob("*.json*")) == records
