@@ -10,9 +10,9 @@ from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
+from commands import fresh_command
 from factories import failed_outcome, make_record
 from in_process import command
-from real_trials import UNDISTURBED, finished
 
 from xla_sweeps.config.catalog import load_layers
 from xla_sweeps.config.compose import compose_config
@@ -186,9 +186,9 @@ def test_models_are_checked_once_and_one_that_cannot_be_compiled_is_named(
     own = ("model=local", "path=net.py:build", "trust_code=true", ON)
 
     def check(*words: str) -> str:
-        code, out, err = finished("compatibility", *words, cwd=tmp_path, program=UNDISTURBED)
-        assert code == 0, err
-        return " ".join(out.split())
+        done = fresh_command("compatibility", *words, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return " ".join(done.stdout.split())
 
     said = check("tiny_dense", *layers, ON)
     count = 1 + len(layers)

@@ -56,7 +56,7 @@ EXCEPTIONS: Mapping[str, Mapping[str, frozenset[str]]] = {
     "sources of models, by the libraries that build them": {
         "config/catalog.py": frozenset(
             {"keras", "tf_keras", "keras_cv", "keras-cv", "keras_hub", "keras-hub"}
-            | {"tensorflow_hub", "tensorflow-hub"}
+            | {"tensorflow_hub", "tensorflow-hub", "xla_sweeps.backends.keras.single_layers"}
         ),
         "system/installation.py": frozenset(
             {"keras-cv", "keras-hub", "tensorflow-hub", "tensorflow[and-cuda]"}

@@ -177,7 +177,7 @@ def measured_call() -> Any:
     return {**desk.measured(), "outputs": outputs}
 
 
-class Counting(keras.layers.Layer):
+class Counting(keras.layers.Layer):  # type: ignore[misc]
     """Multiplies by the number of its calls."""
 
     def build(self, shape: Any) -> None:
