@@ -77,11 +77,11 @@ def text_of(rows: Sequence[Row], skipped: Mapping[str, int]) -> str:
     for source, *numbers in (HEADINGS, *by_source(rows)):
         lines.append(f"{source:14}{''.join(f'{number:>9}' for number in numbers)}")
     for place, heading in enumerate(PROBLEMS):
-        found = _problems(rows, place)
-        lines += ["", heading] if found else []
-        for model, source, result, why in found[:SHOWN]:
+        problems = _problems(rows, place)
+        lines += ["", heading] if problems else []
+        for model, source, result, why in problems[:SHOWN]:
             lines += [*_wrap(f"{model} ({source}): {result}", 2), *_wrap(why, 6)]
-        more = len(found) - SHOWN
+        more = len(problems) - SHOWN
         lines += [f"  and {more} more: --format csv"] if more > 0 else []
     lines += ["", "skipped"] if skipped else []
     for why, count in skipped.items():
