@@ -57,7 +57,7 @@ def test_no_trial_or_too_many_are_refused_with_their_number(words: list[str], li
         ("model=glob(regnetx_00*)", "model=regnetx_002,regnetx_004,regnetx_006,regnetx_008"),
         ("model=glob(regnetx_00*, exclude=*4)", "model=regnetx_002,regnetx_006,regnetx_008"),
         ("model=glob([vgg1?,vit_b*],exclude=[*13,*32])", "model=vgg11,vgg16,vgg19,vit_b16,vit_b8"),
-        ("effort=glob(*)", "effort=publish,quick,standard,starts"),
+        ("effort=glob(*)", "effort=check,publish,quick,standard,starts"),
         ("+mine=glob(*)", "+mine=a,b"),
         ("model=glob(own*)", "model=own_net"),
     ],
