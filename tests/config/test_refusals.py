@@ -44,7 +44,7 @@ jit=maybe -> jit=maybe: allowed are true (xla)
 'modes=[]' -> modes=[]: give a list, as in modes=[eager,graph,xla]
 precision=mixed_float16 -> precision=mixed_float16:
 tf32=true -> tf32=true:
-effort=quik -> unknown effort 'quik'. Did you mean 'quick'? Allowed: check, publish, quick, standard,
+effort=quik -> unknown effort 'quik'. Did you mean 'quick'? Allowed: check, publish, quick,
 effort.rounds_min=2 -> effort.rounds_min=2: must be at least 6
 effort.rounds_max=7 -> effort.rounds_max=7 is below effort.rounds_min=10
 effort.block_s=0 -> effort.block_s=0: expected a number above 0
