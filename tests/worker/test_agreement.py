@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,16 @@ def gate(
 ) -> Agreement:
     arguments = {"precision": Precision.FLOAT32, "classes": True, **changes}
     return compare([output], [eager], None if reference is None else [reference], **arguments)
+
+
+def test_what_was_proved_to_be_rounding_is_no_error_on_other_inputs() -> None:
+    proved = Agreement(rmse_rel=2.2e-4, top1_match=1.0, ok=True)
+    later = Agreement(rmse_rel=1.6e-4, top1_match=1.0, ok=False, reason="outputs differ")
+    assert agreement.is_no_further(later, proved)
+    for changes in ({"rmse_rel": 3e-4}, {"rmse_rel": None}, {"top1_match": 0.5}):
+        assert not agreement.is_no_further(replace(later, **changes), proved)
+    assert not agreement.is_no_further(later, replace(proved, ok=False))
+    assert not agreement.is_no_further(later, replace(proved, rmse_rel=1e-7))
 
 
 def test_rounding_differences_agree() -> None:

@@ -114,6 +114,17 @@ def shows_nothing(outputs: Outputs) -> bool:
     return all(_is_silent(output) for output in outputs)
 
 
+def is_no_further(later: Agreement, proved: Agreement) -> bool:
+    """True if a mode is as close to eager as on inputs where that was proved to be rounding.
+
+    Where a model amplifies rounding, eager's own error on other inputs may be small by chance.
+    """
+    if not proved.ok or later.rmse_rel is None or proved.rmse_rel is None:
+        return False
+    same_classes = later.top1_match in (None, 1.0, proved.top1_match)
+    return same_classes and later.rmse_rel <= proved.rmse_rel
+
+
 def worst(agreements: Iterable[Agreement]) -> Agreement:
     """One that is not ok, if there is one; among those the one that differs most."""
     return min(agreements, key=lambda one: (one.ok, -(one.rmse_rel or 0.0)))

@@ -363,7 +363,7 @@ class Replicate:
 
         Compared is the last call of a block of so many, as in the rounds.
         """
-        executable, outcome = entry.executable, entry.outcome
+        executable, outcome, proved = entry.executable, entry.outcome, entry.outcome.agreement
         for position in range(self._model.compared_inputs):
             executable.prepare()
             executable.position = (position + 1 - calls) % INPUTS
@@ -371,7 +371,8 @@ class Replicate:
                 executable.step()
             executable.synchronize()
             outcome = self._verify(executable, outcome, position, last=True)
-        if not outcome.failure:
+        later = outcome.agreement
+        if not outcome.failure or (later and proved and agreement.is_no_further(later, proved)):
             return None
         message = f"{when}, {outcome.failure.message}"
         return outcome.status, replace(outcome.failure, phase=Phase.MEASURE, message=message)
