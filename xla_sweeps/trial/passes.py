@@ -120,7 +120,7 @@ class Passes:
             blocks = [one for each in ended.rounds for one in each.blocks if one.mode == label]
             call_s = [block.call_s for block in blocks]
             made = sum(block.calls + len(block.single_ns) for block in blocks)
-            if not blocks or made >= WARM_CALLS or self.result.modes[label].warmup_trend:
+            if not blocks or made >= WARM_CALLS or self._is_warm(label):
                 continue
             more = min(WARM_CALLS - made, math.ceil(WARM_S / min(call_s)))
             try:
@@ -134,6 +134,12 @@ class Passes:
                 third = sorted(call_s)[: _FASTEST + 1][-1]
                 faster |= statistics.median(last) < (1 - stats.DRIFT) * third
         return faster and bool(self.warm)
+
+    def _is_warm(self, label: str) -> bool:
+        """True if a mode's warm-up was assessed, and was long enough for that."""
+        outcome = self.result.modes[label]
+        is_long = sum(outcome.warmup_block_ns) >= WARM_S * 1e9
+        return bool(outcome.warmup_trend) and (is_long or outcome.warmup_calls >= WARM_CALLS)
 
     def _take_as_warm_up(self, measured: Sequence[Round]) -> None:
         """Take rounds in which a speedup changed as warm-up, and warm up once more."""
