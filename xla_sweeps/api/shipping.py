@@ -201,9 +201,8 @@ def _kept_state(model: Any) -> Iterator[None]:
     states = model.non_trainable_variables
     before = [(one, own_inputs.as_numpy(one).copy()) for one in states]
     yield
-    for variable, value in before:
-        if own_inputs.as_numpy(variable).tobytes() != value.tobytes():
-            variable.assign(value)
+    for reset in own_inputs.resets_of(before):
+        reset()
 
 
 def _example(model: Any) -> Any:

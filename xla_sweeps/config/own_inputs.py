@@ -7,6 +7,7 @@ import inspect
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,19 @@ def as_numpy(part: Any) -> Any:
     import numpy as np
 
     return np.asarray(part.detach().cpu() if hasattr(part, "detach") else part)
+
+
+def resets_of(states: Iterable[tuple[Any, Any]]) -> list[Callable[[], None]]:
+    """Calls that give variables of a model an earlier value again, of those that have another.
+
+    Args:
+        states: variables, each with a copy of its earlier value.
+    """
+    return [
+        partial(variable.assign, value)
+        for variable, value in states
+        if as_numpy(variable).tobytes() != value.tobytes()
+    ]
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,11 @@ from xla_sweeps.backends.keras.mac_count import AT_LEAST_NOTE, MacCount
 from xla_sweeps.backends.keras.sources import (
     OWN,
     LoadedModel,
-    resets_of,
     stateful_resets,
     states_of,
 )
 from xla_sweeps.backends.keras.sources.inputs import as_batch, draw, is_floating, widen
-from xla_sweeps.config.own_inputs import values_of
+from xla_sweeps.config.own_inputs import resets_of, values_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.measurement import (
     INPUTS,

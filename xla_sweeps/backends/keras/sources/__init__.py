@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -140,15 +139,6 @@ def states_of(loaded: LoadedModel) -> list[tuple[Any, np.ndarray]]:
     every = loaded.variables if loaded.keras_model is None else loaded.keras_model.weights
     kept = [one for one in every if not one.trainable and math.prod(one.shape) < LARGEST_STATE]
     return [(one, as_numpy(one).copy()) for one in kept]
-
-
-def resets_of(states: Iterable[tuple[Any, np.ndarray]]) -> list[Callable[[], None]]:
-    """What puts back those of the variables that have changed since `states_of`."""
-    return [
-        partial(variable.assign, value)
-        for variable, value in states
-        if as_numpy(variable).tobytes() != value.tobytes()
-    ]
 
 
 def not_loaded(
