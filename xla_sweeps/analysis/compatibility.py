@@ -41,7 +41,7 @@ def with_own_status(row: Row) -> dict[str, Any]:
 
 
 def rank(row: Row) -> int:
-    """What is wrong, the worst first: 0 refused, 1 not known, 2 differs, 3 slower, 4 nothing."""
+    """Place of what is wrong: 0 refused, 1 not known, 2 differs, 3 slower, 4 nothing."""
     problems = (
         row["status"] in REFUSED,
         row["status"] not in COMPILED,

@@ -136,7 +136,7 @@ class Advice:
         ]
 
     @property
-    def open(self) -> list[Way]:
+    def may_be_faster(self) -> list[Way]:
         """Ways that may be faster than what is in use, as far as the pairs tell."""
         settled = (Verdict.SLOWER, Verdict.EQUIVALENT)
         return [
@@ -149,7 +149,7 @@ class Advice:
     @property
     def stays(self) -> bool:
         """True if nothing that was tried is faster than what is in use."""
-        return not self.now.why_not and not self.open
+        return not self.now.why_not and not self.may_be_faster
 
     @property
     def is_sure(self) -> bool:

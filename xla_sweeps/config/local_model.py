@@ -77,7 +77,7 @@ def declared_shapes(spec: ModelSpec) -> list[list[int]] | None:
     )
 
 
-def require_unchanged(spec: ModelSpec) -> None:
+def require_same_files(spec: ModelSpec) -> None:
     """Refuse an own model whose files are no longer those that its trial names.
 
     Raises:

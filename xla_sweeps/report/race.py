@@ -78,9 +78,10 @@ def answer_of(advice: Advice, unit: str) -> str:
         return f"Nothing that was tried {kept}."
     if advice.stays:
         return f"Stay with {now}: nothing that was tried is surely faster by more than 5 %."
+    other = _name(advice, advice.may_be_faster[0])
     return (
-        f"Not known yet: {_name(advice, advice.open[0])} may be faster than {now}, but pairs of "
-        "fresh processes do not show it so far. Give a larger --budget, or a quieter machine."
+        f"Not known yet: {other} may be faster than {now}, but pairs of fresh processes do not "
+        "show it so far. Give a larger --budget, or a quieter machine."
     )
 
 

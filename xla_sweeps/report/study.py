@@ -71,7 +71,7 @@ QUESTIONS = {
     "podium": Question(
         "Podiums",
         "two models at one resolution on one device",
-        ("at", "device", "by", "first", "second", "third", "models"),
+        ("at", "device", "ranked by", "first", "second", "third", "models"),
         "Models whose intervals overlap the leader's share its rank. The figure in brackets.",
     ),
     "families": Question(
@@ -236,7 +236,7 @@ def _podium(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
 
 
 def _gains(own: Sequence[Entry], baseline: str, figure: str) -> list[tuple[str, Bounded]]:
-    """What models gain over a baseline, the largest gain first."""
+    """Gains of models over a baseline, the largest first."""
     every = [(entry.model, getattr(entry, figure)) for entry in own if entry.baseline == baseline]
     return sorted((gain for gain in every if gain[1]), key=lambda gain: -gain[1][0])
 
@@ -330,7 +330,7 @@ _ANSWERS = {
 
 
 def compatibility_tables(columns: Mapping[str, Sequence[Any]]) -> list[Table]:
-    """What the trials of effort `check` say in each scenario, of `CHECKED`."""
+    """The counts of the trials of effort `check` in each scenario, of `CHECKED`."""
     every = zip(*(columns[name] for name in CHECKED), strict=True)
     rows = [dict(zip(CHECKED, values, strict=True)) for values in every]
     rows = [row for row in rows if row["effort"] == compatibility.CHECK and row["headline"]]

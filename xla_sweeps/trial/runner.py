@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from xla_sweeps.analysis.headline import headline_clear, headline_failed
-from xla_sweeps.config.local_model import require_unchanged
+from xla_sweeps.config.local_model import require_same_files
 from xla_sweeps.config.settings import Settings, identify
 from xla_sweeps.errors import ConfigError, LockedError, StoreError, XlaSweepsError
 from xla_sweeps.schema.measurement import Flag, Flagged, Status
@@ -189,7 +189,7 @@ def _run_replicate(session: _Session) -> None:
             together=session.assignment.together,
             quiet_s=monitor.WAIT_LIMIT_S if _was_contaminated(session) else 0.0,
         )
-    require_unchanged(trial.model)
+    require_same_files(trial.model)
     own = session.assignment.known_records is None and "WANDB_SWEEP_ID" not in os.environ
     refused = own and not session.result.records and result.failure
     if refused and refused.kind == ConfigError.__name__:  # of a sweep it is a row

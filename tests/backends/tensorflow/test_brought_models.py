@@ -48,7 +48,7 @@ class Unfinished(keras.Model):
         return keras.layers.Lambda(lambda y: y)
 
 class Wide(keras.Model):
-    """Its outputs are optional, as of models that give attention on request."""
+    """Has optional outputs, as models that give attention on request."""
     def __init__(self):
         super().__init__()
         self.dense = keras.layers.Dense(2)
@@ -67,7 +67,7 @@ def of_size(size, resolution=8):
     return lambda x: x * size
 
 class Counter(keras.Model):
-    """Its outputs depend on the number of calls."""
+    """Multiplies its outputs by the number of calls."""
     def __init__(self):
         super().__init__()
         self.dense = keras.layers.Dense(2)
