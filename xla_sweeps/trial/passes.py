@@ -136,10 +136,12 @@ class Passes:
         return faster and bool(self.warm)
 
     def _is_warm(self, label: str) -> bool:
-        """True if a mode's warm-up was assessed, and was long enough for that."""
+        """True if a mode's warm-up was assessed and long enough for that, or cannot be."""
         outcome = self.result.modes[label]
         is_long = sum(outcome.warmup_block_ns) >= WARM_S * 1e9
-        return bool(outcome.warmup_trend) and (is_long or outcome.warmup_calls >= WARM_CALLS)
+        assessed = outcome.warmup_trend in (Trend.STEADY, Trend.MOVING)
+        is_short = assessed and not is_long and outcome.warmup_calls < WARM_CALLS
+        return bool(outcome.warmup_trend) and not is_short
 
     def _take_as_warm_up(self, measured: Sequence[Round]) -> None:
         """Take rounds in which a speedup changed as warm-up, and warm up once more."""
