@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 import pytest
 from timed_devices import EFFORT, Clock, Device, level, measured
 
+from xla_sweeps.analysis import stats
 from xla_sweeps.schema.measurement import Block, Round, Trend
-from xla_sweeps.trial import pacing
+from xla_sweeps.trial import pacing, stopping
 from xla_sweeps.worker import timing
 
 
@@ -255,6 +256,23 @@ def test_a_slow_start_is_told_where_all_later_rounds_are_contaminated() -> None:
     assert faster_under_load(lambda busy: 2.0 if busy else 1.0) == 0.0
     assert faster_under_load(lambda busy: 1.0) == 0.0
     assert faster_under_load(lambda busy: 1.0, noise=0.05) < 0.05
+
+
+def test_a_slow_start_that_ends_within_the_last_rounds_is_told() -> None:
+    source = random.Random(1)
+    missed = []
+    for count in range(12, 25):
+        for fast in range(count // 2):
+            slow = [20 * math.exp(source.gauss(0, 0.02)) for _ in range(count - fast)]
+            call_s = [*slow, *[math.exp(source.gauss(0, 0.02)) for _ in range(fast)]]
+            shifts = stats.shifts(call_s, by=stats.DRIFT, chance=stopping.REPEATED)
+            if not shifts and not pacing.is_faster_than_most(1.0, call_s):
+                missed.append((count, fast))
+    assert not missed
+    steady = [[math.exp(source.gauss(0, 0.05)) for _ in range(20)] for _ in range(400)]
+    assert (
+        sum(pacing.is_faster_than_most(call_s[-1], call_s[:-1]) for call_s in steady) < 0.05 * 400
+    )
 
 
 def test_less_than_one_per_cent_is_no_slow_start() -> None:

@@ -98,6 +98,15 @@ def slow_in_blocks(rounds: Sequence[Round], label: str) -> float | None:
     return math.exp(apart.estimate) if apart.low > math.log(SLOW_IN_BLOCKS) else None
 
 
+def is_faster_than_most(last_s: float, call_s: Sequence[float]) -> bool:
+    """True if a call takes less now than in most rounds; a quarter may have been as fast.
+
+    Where more are, `stopping.drifts` tells.
+    """
+    few = max(2, len(call_s) // 4)
+    return last_s < (1 - stats.DRIFT) * sorted(call_s)[: few + 1][-1]
+
+
 def faster_under_load(rounds: Sequence[Round], label: str) -> bool:
     """True if a mode was faster in contaminated rounds than in the clean ones, which count.
 

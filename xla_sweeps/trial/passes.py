@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from xla_sweeps.analysis import stats
 from xla_sweeps.schema.measurement import INPUTS, Block, Flag, Flagged, Phase, Round, Trend
 from xla_sweeps.schema.modes import headline_pairs
 from xla_sweeps.schema.trial import ENERGY_PASSES
@@ -37,8 +36,6 @@ its rounds count: it may have become faster."""
 
 LATER_BLOCKS = 3
 """Blocks after these calls, whose median is compared with the rounds."""
-
-_FASTEST = 2  # rounds that may have been as fast already
 
 
 @dataclass
@@ -120,7 +117,7 @@ class Passes:
             blocks = [one for each in ended.rounds for one in each.blocks if one.mode == label]
             call_s = [block.call_s for block in blocks]
             made = sum(block.calls + len(block.single_ns) for block in blocks)
-            if not blocks or made >= WARM_CALLS or self._is_warm(label):
+            if not blocks or made >= WARM_CALLS or self.result.modes[label].warmup_trend:
                 continue
             more = min(WARM_CALLS - made, math.ceil(WARM_S / min(call_s)))
             try:
@@ -131,17 +128,8 @@ class Passes:
             except WorkerLost as lost:
                 self.crew.lose(lost)
             else:
-                third = sorted(call_s)[: _FASTEST + 1][-1]
-                faster |= statistics.median(last) < (1 - stats.DRIFT) * third
+                faster |= pacing.is_faster_than_most(statistics.median(last), call_s)
         return faster and bool(self.warm)
-
-    def _is_warm(self, label: str) -> bool:
-        """True if a mode's warm-up was assessed and long enough for that, or cannot be."""
-        outcome = self.result.modes[label]
-        is_long = sum(outcome.warmup_block_ns) >= WARM_S * 1e9
-        assessed = outcome.warmup_trend in (Trend.STEADY, Trend.MOVING)
-        is_short = assessed and not is_long and outcome.warmup_calls < WARM_CALLS
-        return bool(outcome.warmup_trend) and not is_short
 
     def _take_as_warm_up(self, measured: Sequence[Round]) -> None:
         """Take rounds in which a speedup changed as warm-up, and warm up once more."""
