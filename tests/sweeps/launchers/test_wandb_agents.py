@@ -162,7 +162,10 @@ def starting(kind: str, folder: Path) -> list[str]:
     for place, lines in {
         python: f'exec {sys.executable} "$@"',
         checkout / "scripts" / "setup": "",
-        checkout / "scripts" / kind: (ROOT / "scripts" / kind).read_text(),
+        **{
+            checkout / "scripts" / name: (ROOT / "scripts" / name).read_text()
+            for name in ("run", kind)
+        },
     }.items():
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(lines if lines.startswith("#!") else f"#!/bin/sh\n{lines}\n")
