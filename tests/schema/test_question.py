@@ -69,6 +69,7 @@ CHANGED: Mapping[str, Any] = {
     "runtime.xla_flags": {"xla_a": True},
     "runtime.tf_xla_flags": {"tf_xla_a": True},
     "training.data": None,
+    "shapes": ("b4", "b3"),
     "model.recipe": {"path": "/own/b.keras", "fingerprint": "b" * 16},
 }
 """Other values of settings of which a value cannot be told from the present one."""

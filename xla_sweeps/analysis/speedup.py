@@ -91,6 +91,7 @@ def shared_of(
             model=model.name,
             keras=str(trial.model.keras or ""),
             optimizer=trial.training.optimizer if trial.training else "",
+            shapes=" ".join(trial.shapes),
             data=data_name(trial),
             weights="" if trial.model.source == LOCAL else trial.model.weights,
             path=str(trial.model.recipe.get("path", "")) if trial.model.source == LOCAL else "",

@@ -17,7 +17,8 @@ from xla_sweeps.cli.arguments import add_model, command_parser, read_trials, req
 from xla_sweeps.cli.sweep import Request, measure, plan_of, slots_of
 from xla_sweeps.cli.sweep_options import Options
 from xla_sweeps.config import catalog
-from xla_sweeps.config.settings import MAX_BATCH, Settings
+from xla_sweeps.config.scenario import MAX_BATCH
+from xla_sweeps.config.settings import Settings
 from xla_sweeps.config.values import integer_from, numbers_of
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report import export

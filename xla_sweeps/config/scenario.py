@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from xla_sweeps.config import catalog, local_model, values
@@ -32,7 +32,15 @@ from xla_sweeps.schema.modes import (
     parse,
 )
 from xla_sweeps.schema.options import LOCAL, SYNTHETIC
-from xla_sweeps.schema.trial import COMPILED, Data, Precision, Training, Trial, as_typed
+from xla_sweeps.schema.trial import (
+    COMPILED,
+    Data,
+    Precision,
+    Training,
+    Trial,
+    as_typed,
+    parse_shape,
+)
 from xla_sweeps.system import pictures
 from xla_sweeps.system.text import count_noun
 
@@ -47,6 +55,11 @@ KEYS = ("optimizer", "learning_rate", "data", "drop_remainder")
 MAX_RATE = 10
 
 MAX_BATCHES = 10_000
+
+MAX_BATCH = 65_536
+
+MAX_SHAPES = 16
+"""Different shapes of one trial."""
 
 AUTO = "auto"
 """The value of `backend` that leaves it to the modes."""
@@ -208,6 +221,36 @@ def batches_of(
         why = f"has {count_noun(epoch, 'batch')} of {size}; use batches={epoch} or less"
         raise ConfigError(f"batches={batches:,}: data={given} {why}")
     return batches if is_given else epoch
+
+
+def shapes_of(document: Mapping[str, Any], scenario: Scenario) -> tuple[str, ...]:
+    """The shapes that a function meets one after the other; none in other scenarios.
+
+    Unless given, they are the batch size and a smaller last batch.
+    """
+    given, needed = document["shapes"], scenario is Scenario.NEW_SHAPES
+    if given is None and needed:
+        size = values.integer(document, "batch_size", at_least=1, at_most=MAX_BATCH)
+        return f"b{size}", f"b{size - 1 or 2}"
+    listed = [] if given is None else list(given) if isinstance(given, Sequence) else [given]
+    names = [given] if isinstance(given, str) else list(map(str, listed))
+    written = f"shapes=[{','.join(names)}]"
+    if names and not needed:
+        raise ConfigError(f"{written}: add scenario={Scenario.NEW_SHAPES}")
+    for name in names:
+        try:
+            _, batch_size = parse_shape(name)
+        except ValueError:
+            raise ConfigError(
+                f"{written}: {name}: expected sizes, as in shapes=[224,256,288], or batch sizes, "
+                "as in shapes=[b32,b7]"
+            ) from None
+        if (batch_size or 0) > MAX_BATCH:
+            raise ConfigError(f"{written}: {name}: a batch has at most {MAX_BATCH:,}")
+    if needed and not 1 < len(set(names)) <= MAX_SHAPES:
+        wanted = f"from 2 to {MAX_SHAPES} shapes, as in shapes=[224,256,288] or shapes=[b32,b7]"
+        raise ConfigError(f"scenario={scenario}: expected {wanted}; {len(set(names))} given")
+    return tuple(names)
 
 
 def contradictions(

@@ -19,10 +19,12 @@ from xla_sweeps.config.local_model import user_model_spec
 from xla_sweeps.config.runtime import check_backend, check_runtime
 from xla_sweeps.config.scenario import (
     LEGACY,
+    MAX_BATCH,
     MAX_BATCHES,
     batches_of,
     contradictions,
     modes_of,
+    shapes_of,
     training_of,
 )
 from xla_sweeps.errors import ConfigError, unknown_name
@@ -43,8 +45,6 @@ from xla_sweeps.schema.trial import (
 from xla_sweeps.system import devices, environment
 from xla_sweeps.system.installation import how_to_install
 from xla_sweeps.system.text import CREDENTIALS_RULE, has_credentials
-
-MAX_BATCH = 65_536
 
 MAX_SEED = 2**31 - 1
 
@@ -157,6 +157,7 @@ def _to_trial(
         modes=modes,
         batches=batches_of(document, explicit, scenario, training.data if training else None),
         steps_per_execution=number("steps_per_execution", at_least=1, at_most=MAX_BATCHES),
+        shapes=shapes_of(document, scenario),
         batch_size=number("batch_size", at_least=1, at_most=MAX_BATCH),
         precision=Precision(values.choice(document, "precision")),
         tf32=values.boolean(document, "tf32"),

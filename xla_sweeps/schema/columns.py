@@ -126,6 +126,14 @@ class TrialColumns:
         usual="off",
         default="off",
     )
+    shapes: str = _question(
+        "what a new function meets one after the other in scenario `new_shapes`: sizes, as `224`, "
+        "and batch sizes, as `b7`",
+        title="Shapes",
+        words="shapes {}",
+        usual="",
+        default="",
+    )
     samples: int = as_column(
         "samples of one call: batch_size × batches, fewer where the last batch of an epoch is "
         "smaller",
@@ -277,7 +285,9 @@ class ModeColumns:
         shown=WANDB,
     )
     start_parts: str = as_column(
-        "median seconds of a cold start's parts: `interpreter=0.5 import=4.1 …`", default=""
+        "median seconds of a cold start's parts, `interpreter=0.5 import=4.1 …`, or of the calls "
+        "of new shapes, `b32=1.4 b32_later=0.03 …`",
+        default="",
     )
     cache_bytes: int | None = _number("the compiler's cache on disk", unit="bytes")
     damaged_cache: str = as_column(

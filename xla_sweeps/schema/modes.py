@@ -63,7 +63,7 @@ class Execution(StrEnum):
     COMPILED = "compiled"  # PyTorch's `torch.compile` on the call, as people write it
     REDUCED = "reduced"  # The same with `mode="reduce-overhead"`: CUDA graphs on a GPU
     TUNED = "tuned"  # The same with `mode="max-autotune"`
-    DYNAMIC = "dynamic"  # The same with `dynamic=True`: one program for all batch sizes
+    DYNAMIC = "dynamic"  # One program for all shapes: sizes are unknown when it is made
     EXPORTED = "exported"  # `torch.export`, then `torch.compile(fullgraph=True)`
     NONE = "none"  # No model runs
 
@@ -111,6 +111,7 @@ class Mode(StrEnum):
     GRAPH = "graph", _E.FUNCTION, _X.GRAPH
     XLA = "xla", _E.FUNCTION, _X.XLA
     AUTOCLUSTER = "autocluster", _E.FUNCTION, _X.AUTOCLUSTER
+    GRAPH_DYNAMIC = "graph_dynamic", _E.FUNCTION, _X.DYNAMIC
     CALL_HOST = "call_host", _E.HOST, _X.EAGER
     GRAPH_HOST = "graph_host", _E.HOST, _X.GRAPH
     XLA_HOST = "xla_host", _E.HOST, _X.XLA
@@ -190,6 +191,10 @@ _WORDS: Mapping[Mode, tuple[str, str]] = {
     _M.GRAPH: ("graph", "tf.function(jit_compile=False)"),
     _M.XLA: ("XLA", "jit_compile=True"),
     _M.AUTOCLUSTER: ("auto-clustering", 'tf.config.optimizer.set_jit("autoclustering")'),
+    _M.GRAPH_DYNAMIC: (
+        "a graph for all shapes",
+        "tf.function(input_signature=[tf.TensorSpec([None, ...])])",
+    ),
     _M.CALL_HOST: ("model(x) on a NumPy batch", "model(x)"),
     _M.GRAPH_HOST: ("graph from NumPy to NumPy", "tf.function(jit_compile=False)"),
     _M.XLA_HOST: ("XLA from NumPy to NumPy", "tf.function(jit_compile=True)"),
@@ -258,6 +263,7 @@ class Scenario(StrEnum):
     TRAIN_STEP = "train_step"
     FIT = "fit"
     COLD_START = "cold_start"
+    NEW_SHAPES = "new_shapes"
 
 
 _WORKER_MODE = "xla_sweeps.trial.contender:WorkerMode"
@@ -390,6 +396,19 @@ SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
         call="start",
         write="tf.function(model, jit_compile={switch}), in a process that is started to answer",
         contender="xla_sweeps.trial.cold_start:ColdStart",
+    ),
+    Scenario.NEW_SHAPES: replace(
+        _FORWARD,
+        meaning="the first call of each of several shapes, and a later one",
+        modes=(
+            *(_M.EAGER, _M.DEFAULT, _M.GRAPH, _M.GRAPH_DYNAMIC, _M.XLA),
+            *(_M.JAX_EAGER, _M.JAX_XLA, _M.TORCH_EAGER, _M.TORCH_COMPILE),
+            _M.TORCH_COMPILE_DYNAMIC,
+        ),
+        default=(_M.GRAPH, _M.GRAPH_DYNAMIC, _M.XLA),
+        jit=_jit(true=_M.XLA, false=_M.GRAPH, null=_M.DEFAULT, auto=_M.DEFAULT),
+        call="stream",
+        write="tf.function(model, jit_compile={switch}), where each shape is called once or twice",
     ),
 }
 """The scenarios, and what each measures, compares and is called: the one place that says so."""

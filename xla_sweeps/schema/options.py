@@ -120,6 +120,13 @@ _MEASURED = (
         default=1,
     ),
     Option(
+        usage="shapes=[N,...]",
+        of=lambda trial: list(trial.shapes) or None,
+        help=f"with scenario={Scenario.NEW_SHAPES}: what a new function meets one after the other: "
+        "sizes of an image or a sequence, as in [224,256], or batch sizes, as in [b32,b7]",
+        unset="the batch size and one less",
+    ),
+    Option(
         usage="scenario=NAME",
         of=lambda trial: str(trial.scenario),
         help="what one call does",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -227,6 +228,7 @@ class Trial:
         copies: whether copies of a mode are measured in one process, or each in one of its own.
         memory_limit_bytes: resident memory past which the child is stopped as `oom_host`.
         compile_cache: of the processes of a scenario that starts them.
+        shapes: that a function meets one after the other; see `parse_shape`.
     """
 
     model: ModelSpec
@@ -246,6 +248,7 @@ class Trial:
     copies: Copies = "together"
     steps_per_execution: Annotated[int, msgspec.Meta(ge=1, le=2**31)] = 1
     compile_cache: CompileCache = "off"
+    shapes: tuple[str, ...] = ()
 
     @property
     def baseline(self) -> str:
@@ -281,6 +284,22 @@ class Trial:
     def data(self) -> Data | None:
         """The pictures that it trains on; None for values that are drawn."""
         return self.training.data if self.training else None
+
+
+LATER = "_later"
+"""Ending of the part of a block that is a later call of a shape."""
+
+
+def parse_shape(name: str) -> tuple[int | None, int | None]:
+    """(size, batch size) that a shape sets: `224` the one, px or steps, `b7` the other.
+
+    Raises:
+        ValueError: it is no shape.
+    """
+    if not (match := re.fullmatch("(b?)([1-9][0-9]{0,5})", name)):
+        raise ValueError(name)
+    number = int(match[2])
+    return (None, number) if match[1] else (number, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,6 +110,7 @@ def _trial_scalars(trial: Trial) -> dict[str, Any]:
         **({"data": data} if data else {}),
         **({"steps_per_execution": steps} if steps > 1 else {}),
         **({"compile_cache": cache} if cache != "off" else {}),
+        **({"shapes": list(trial.shapes)} if trial.shapes else {}),
         **({"path": asked["path"]} if asked["path"] else {"weights": asked["weights"]}),
         **({"inputs": inputs} if inputs else {}),
         "scenario": asked["scenario"],

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from xla_sweeps.schema.measurement import Agreement, Failure
+from xla_sweeps.schema.measurement import Agreement, Block, Failure
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import ReplicateJob, Trial
@@ -108,6 +108,19 @@ class Model(Shared, Protocol):
 
     def steady_memory_bytes(self, executable: Any, *, call_s: float) -> int | None:
         """The most that the framework's allocator had handed out; None if that is unknown."""
+
+
+class Shaped(Protocol):
+    """A model that meets the shapes of its trial one after the other."""
+
+    def stream(self, label: str) -> Block:
+        """Time calls of a new function of a mode on each of the shapes.
+
+        Its parts are the first call of each shape, by its name, and a later one (`LATER`).
+        """
+
+    def check_stream(self, label: str) -> tuple[Mapping[str, int], Agreement]:
+        """Programs that each shape makes in such a function, and the worst agreement with eager."""
 
 
 class Framework(Protocol):

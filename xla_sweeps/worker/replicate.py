@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from xla_sweeps.schema.measurement import (
     INPUTS,
@@ -24,12 +24,13 @@ from xla_sweeps.schema.measurement import (
     ModeOutcome,
     Phase,
     Status,
+    Trend,
 )
 from xla_sweeps.schema.modes import Execution, Mode, mode_in, mode_of
 from xla_sweeps.schema.trial import ReplicateJob, size_text
 from xla_sweeps.trial import protocol
 from xla_sweeps.worker import agreement, sharing, timing
-from xla_sweeps.worker.backend import Executable, Explain, Framework, Model, Tell
+from xla_sweeps.worker.backend import Executable, Explain, Framework, Model, Shaped, Tell
 
 CLOCK = time.perf_counter_ns
 
@@ -248,11 +249,33 @@ class Replicate:
         if self._queues:
             pace = timing.pace_of(entry.executable, call_s=call_s, clock=CLOCK)
             call_s, fill_s = pace.call_s, pace.fill_s
+        if self._job.trial.shapes:
+            call_s, fill_s = self._check_shapes(label, entry), 0.0
         entry.traced = entry.executable.traces()
         return protocol.Warmed(outcome=entry.outcome, call_s=call_s, sync_s=sync_s, fill_s=fill_s)
 
+    def _check_shapes(self, label: str, entry: Prepared) -> float:
+        """Verify a mode on each shape, and note its programs; returns the seconds of a stream."""
+        model = cast(Shaped, self._model)
+        programs, agreed = model.check_stream(label)
+        outcome, proved = entry.outcome, entry.outcome.agreement
+        entry.outcome = replace(
+            outcome,
+            effective={**outcome.effective, "programs": programs},
+            warmup_trend=Trend.NOT_ASSESSED,  # each call is a first one
+        )
+        is_rounding = proved and agreement.is_no_further(agreed, proved)
+        if outcome.status is Status.OK and not agreed.ok and not is_rounding:
+            deterministic, is_eager = self._model.deterministic, self._is_reference(mode_of(label))
+            status, failure = _gate(agreed, deterministic=deterministic, is_reference=is_eager)
+            entry.outcome = replace(entry.outcome, status=status, agreement=agreed, failure=failure)
+        return model.stream(label).elapsed_ns / 1e9
+
     def _time_block(self, request: protocol.TimeBlock) -> protocol.Timed:
         entry = self._prepared[request.mode]
+        if self._job.trial.shapes:
+            block = cast(Shaped, self._model).stream(request.mode)
+            return protocol.Timed(block=block, clock_ns=CLOCK())
         block = timing.settled_block(
             entry.executable,
             request.mode,
@@ -340,7 +363,7 @@ class Replicate:
         """Reason why what was measured is no steady state of the mode; None if it is."""
         entry = self._prepared[label]
         retraced = entry.executable.traces() - entry.traced
-        if retraced:
+        if retraced and not self._job.trial.shapes:  # PyTorch counts those of the whole process
             message = f"traced again while it was measured ({retraced} times)"
             failure = Failure(phase=Phase.MEASURE, kind="retraced", message=message)
             return Status.RETRACED, failure

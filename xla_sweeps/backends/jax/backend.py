@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from xla_sweeps.backends.jax import modes
-from xla_sweeps.backends.jax.bench import ColdStartBench, JaxBench
+from xla_sweeps.backends.jax.bench import ColdStartBench, JaxBench, NewShapesBench
 from xla_sweeps.backends.jax.declaration import BACKEND
 from xla_sweeps.backends.jax.predict import PredictBench
 from xla_sweeps.backends.jax.training import TrainBench
@@ -29,6 +29,7 @@ class Jax(KerasFramework[JaxBench]):
         Scenario.PREDICT: PredictBench,
         Scenario.TRAIN_STEP: TrainBench,
         Scenario.COLD_START: ColdStartBench,
+        Scenario.NEW_SHAPES: NewShapesBench,
     }
 
     def configure(self, trial: Trial) -> None:

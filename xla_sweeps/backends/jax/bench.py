@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -13,13 +14,20 @@ import keras
 import numpy as np
 
 from xla_sweeps.backends.jax.macs import count_macs
-from xla_sweeps.backends.jax.modes import ENGINE, JaxExecutable, runs_in_order, trace
+from xla_sweeps.backends.jax.modes import (
+    ENGINE,
+    JaxExecutable,
+    functional,
+    runs_in_order,
+    trace,
+)
 from xla_sweeps.backends.keras.bench import KerasBench, busy_side, waits
 from xla_sweeps.backends.keras.cold_start import StartBench
 from xla_sweeps.backends.keras.mac_count import MacCount
+from xla_sweeps.backends.keras.new_shapes import ShapesBench
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.errors import XlaSweepsError
-from xla_sweeps.schema.modes import Mode, mode_of
+from xla_sweeps.schema.modes import Execution, Mode, mode_of
 from xla_sweeps.worker.backend import Tell
 
 
@@ -88,6 +96,27 @@ class JaxBench(KerasBench[JaxExecutable]):
             return
         for variable, value in zip(changed, values, strict=True):
             variable.assign(value)
+
+
+@dataclass
+class NewShapesBench(ShapesBench[JaxExecutable], JaxBench):
+    """The scenario `new_shapes`: `jax.jit` makes a program for each shape."""
+
+    def renewed(self, mode: Mode) -> JaxExecutable:
+        """The model in a mode as a function that is new and takes any shape; nothing is traced."""
+        call, variables = self.open.call, self.open.loaded.variables
+        if mode.execution is Execution.EAGER:
+            return JaxExecutable(mode=mode, run=call, inputs=())
+        forward = functional(call, variables)
+        program, values = jax.jit(forward), [variable.value for variable in variables]
+        executable = JaxExecutable(mode=mode, run=partial(program, values), inputs=())
+        executable.figures["programs"] = program._cache_size
+        return executable
+
+    def programs_of(self, executable: JaxExecutable) -> int:
+        """Programs in the cache of `jax.jit`; the method is private, and was tried on 0.10.2."""
+        count = executable.figures.get("programs")
+        return count() if count else 0
 
 
 @dataclass

@@ -77,13 +77,8 @@ class JaxExecutable(Executable):
         if mode.execution is Execution.EAGER:
             return cls(mode=mode, run=call, inputs=inputs, **more)
 
-        def forward(values: Sequence[Any], batch: Any) -> Any:
-            mapping = list(zip(variables, values, strict=True))
-            with keras.StatelessScope(state_mapping=mapping):
-                return call(batch)
-
         state = ([variable.value for variable in variables],)
-        return cls.jit(forward, mode, inputs, state, **more)
+        return cls.jit(functional(call, variables), mode, inputs, state, **more)
 
     @classmethod
     def jit(
@@ -194,6 +189,17 @@ class JaxExecutable(Executable):
         """Evidence of whether a program was compiled, and what contradicts the mode."""
         missing = self.mode.execution is Execution.XLA and self.compiled is None
         return {}, ["jax.jit compiled no program"] if missing else []
+
+
+def functional(call: Callable[[Any], Any], variables: Sequence[Any]) -> Callable[[Any, Any], Any]:
+    """A call of a model as a function of the values of its variables and a batch."""
+
+    def forward(values: Sequence[Any], batch: Any) -> Any:
+        mapping = list(zip(variables, values, strict=True))
+        with keras.StatelessScope(state_mapping=mapping):
+            return call(batch)
+
+    return forward
 
 
 def runs_in_order(side: int) -> bool:

@@ -80,20 +80,26 @@ def build(
     drawn = nullcontext() if spec.library == sources.OWN else drawn_by_numpy()
     with _dtype_policy(library, str(precision)), drawn:  # Keras refuses an enum
         loaded = sources.load(spec, batch_size=batch_size, first=first)
-    forward = step(loaded, spec)
+    trainable = _elements([variable for variable in loaded.variables if variable.trainable])
+    return BuiltModel(
+        loaded=loaded,
+        call=call_of(step(loaded, spec), precision=precision, narrowed=narrowed),
+        params=_elements(loaded.variables),
+        trainable_params=trainable,
+        step=step,
+    )
+
+
+def call_of(
+    forward: Callable[[Any], Any], *, precision: str, narrowed: Callable[[Any], Any]
+) -> Callable[[Any], Any]:
+    """One timed call: what `forward` returns, as `BuiltModel` says."""
 
     def call(batch: Any) -> Any:
         outputs = _present(forward(batch))
         return outputs if precision == "float64" else narrowed(outputs)
 
-    trainable = _elements([variable for variable in loaded.variables if variable.trainable])
-    return BuiltModel(
-        loaded=loaded,
-        call=call,
-        params=_elements(loaded.variables),
-        trainable_params=trainable,
-        step=step,
-    )
+    return call
 
 
 def _present(outputs: Any) -> Any:

@@ -28,6 +28,7 @@ JIT_COMPILE: Mapping[Execution, bool | None] = {
     Execution.GRAPH: False,
     Execution.XLA: True,
     Execution.AUTOCLUSTER: None,
+    Execution.DYNAMIC: False,
 }
 """The argument of the `tf.function` of each execution as a graph."""
 

@@ -10,7 +10,7 @@ import keras
 import torch
 
 from xla_sweeps.backends.keras.framework import KerasFramework
-from xla_sweeps.backends.torch.bench import ColdStartBench, TorchBench
+from xla_sweeps.backends.torch.bench import ColdStartBench, NewShapesBench, TorchBench
 from xla_sweeps.backends.torch.predict import PredictBench
 from xla_sweeps.backends.torch.training import TrainBench
 from xla_sweeps.errors import DeviceError
@@ -28,6 +28,7 @@ class Torch(KerasFramework[TorchBench]):
         Scenario.PREDICT: PredictBench,
         Scenario.TRAIN_STEP: TrainBench,
         Scenario.COLD_START: ColdStartBench,
+        Scenario.NEW_SHAPES: NewShapesBench,
     }
 
     def configure(self, trial: Trial) -> None:

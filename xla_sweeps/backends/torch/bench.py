@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from xla_sweeps.backends.keras.bench import TRIVIAL_SYNCHRONIZATION, KerasBench, waits
 from xla_sweeps.backends.keras.cold_start import StartBench
 from xla_sweeps.backends.keras.mac_count import MacCount
+from xla_sweeps.backends.keras.new_shapes import ShapesBench
 from xla_sweeps.backends.torch.modes import ENGINE, TorchExecutable
 from xla_sweeps.schema.modes import Mode
 
@@ -66,6 +68,29 @@ class TorchBench(KerasBench[TorchExecutable]):
     def steady_memory_bytes(self, executable: TorchExecutable, *, call_s: float) -> int | None:
         """The most that the GPU's allocator had handed out; unknown on a CPU, which has none."""
         return int(torch.cuda.max_memory_allocated()) if self.device == "cuda" else None
+
+
+@dataclass
+class NewShapesBench(ShapesBench[TorchExecutable], TorchBench):
+    """The scenario `new_shapes`: `torch.compile` sees after the second what varies."""
+
+    def renewed(self, mode: Mode) -> TorchExecutable:
+        """The model in a mode as a function that is new and takes any shape; nothing is traced."""
+        return TorchExecutable.bind(self.open.call, mode, ())
+
+    def programs_of(self, executable: TorchExecutable) -> int:
+        """Graphs that torch has captured."""
+        return executable.traces()
+
+    def without_caches(self) -> AbstractContextManager[object]:
+        """Within it, nothing that inductor compiled before is found again."""
+        fresh: AbstractContextManager[object] = torch._inductor.utils.fresh_cache()
+        return fresh
+
+    def call_open(self, batch: Any) -> Any:
+        """Outputs of the model with free sizes in an eager call."""
+        with torch.inference_mode():
+            return self.open.call(batch)
 
 
 @dataclass

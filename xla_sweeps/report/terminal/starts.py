@@ -1,4 +1,4 @@
-"""Show what the parts of a cold start take, mode by mode."""
+"""Show what the parts of a cold start or the calls of new shapes take, mode by mode."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def starts_table(summary: TrialSummary) -> Table | None:
     }
     if not parts:
         return None
-    named = [name for name in _PARTS if any(name in each for each in parts.values())]
+    present = dict.fromkeys(name for each in parts.values() for name in each)
+    named = [name for name in _PARTS if name in present] or list(present)
     cached = summary.trial.compile_cache != "off"
     columns = [*named, *(["cache, MiB"] if cached else [])]
     table = console.empty_table("start, s", *columns, right=columns, gap=1)

@@ -32,7 +32,7 @@ COMPARED = 'Summary("verdict") != "failed" and Summary("verdict") != "not_measur
 KEYS = {"device": "accelerator", "resolution_px": "resolution"}
 """The key in a run's config for a column of a setting, where it is not the column's name."""
 
-UNLOGGED = {"copies": "together", "steps_per_execution": 1, "compile_cache": "off"}
+UNLOGGED = {"copies": "together", "steps_per_execution": 1, "compile_cache": "off", "shapes": ""}
 """Usual values, which a run's config lacks."""
 
 PODIUMS = {

@@ -13,6 +13,7 @@ from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.backends.tensorflow.scenarios import cold_start
 from xla_sweeps.backends.tensorflow.scenarios.detect import DetectBench
 from xla_sweeps.backends.tensorflow.scenarios.fit import FitBench
+from xla_sweeps.backends.tensorflow.scenarios.new_shapes import NewShapesBench
 from xla_sweeps.backends.tensorflow.scenarios.predict import PredictBench
 from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench
 from xla_sweeps.schema.modes import Scenario
@@ -29,6 +30,7 @@ class TensorFlow(KerasFramework[Bench]):
         Scenario.TRAIN_STEP: TrainBench,
         Scenario.FIT: FitBench,
         Scenario.COLD_START: cold_start.ColdStartBench,
+        Scenario.NEW_SHAPES: NewShapesBench,
     }
 
     def configure(self, trial: Trial) -> None:

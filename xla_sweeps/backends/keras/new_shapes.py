@@ -1,0 +1,189 @@
+"""New shapes: what the first call of each shape takes in a function that met none before.
+
+A stream is a new function of a mode, called on a batch of each shape, and then again on each. So a
+mode that makes a program for each shape pays for each, and one that makes a program for all pays
+once. Only the shape of a batch counts: a size that is given twice is met once.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+import traceback
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import keras
+import numpy as np
+
+from xla_sweeps.backends.keras import building
+from xla_sweeps.backends.keras.bench import KerasBench
+from xla_sweeps.backends.keras.building import BuiltModel
+from xla_sweeps.backends.keras.executable import Executable
+from xla_sweeps.backends.keras.sources import LoadedModel
+from xla_sweeps.backends.keras.sources.inputs import draw
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.schema.measurement import Agreement, Block
+from xla_sweeps.schema.modes import Mode, mode_of
+from xla_sweeps.schema.trial import LATER, InputSpec, Trial, parse_shape
+from xla_sweeps.trial.failures import error_line
+from xla_sweeps.worker import agreement, timing
+
+LATER_CALLS = 3
+"""Later calls of a shape that are timed at least."""
+
+LATER_S = 0.03
+"""Seconds for which they are timed at least."""
+
+_IMAGE_RANK = 3
+
+_UNLIKE = -1
+"""No size of an input."""
+
+E = TypeVar("E", bound=Executable)
+
+
+@dataclass
+class ShapesBench(KerasBench[E]):
+    """The model, and a batch of each shape of the trial."""
+
+    shaped: dict[str, Any] = field(default_factory=dict)
+    """A batch of each shape, by its name."""
+
+    @abstractmethod
+    def renewed(self, mode: Mode) -> E:
+        """The model in a mode as a function that is new and takes any shape; nothing is traced."""
+
+    @abstractmethod
+    def programs_of(self, executable: E) -> int:
+        """Programs that such a function has made so far; 0 for eager execution."""
+
+    def without_caches(self) -> AbstractContextManager[object]:
+        """Within it, nothing that was compiled before is found again."""
+        return nullcontext()
+
+    def begin(self) -> None:
+        """Draw a batch of each shape, and call the model on each.
+
+        Raises:
+            ConfigError: the model does not take one of them.
+        """
+        super().begin()
+        rng, given = np.random.default_rng(self.trial.seed), self.built.inputs
+        for name in dict.fromkeys(self.trial.shapes):
+            size, count = parse_shape(name)
+            inputs = [resize(each, size) for each in given] if size else given
+            batch = draw(inputs, count or self.trial.batch_size, rng)
+            self.shaped[name] = self.on_device(batch)
+            try:
+                self.eager_of_shape(name)
+            except Exception as error:
+                taker = self.trial.model.name
+                reason = f"shapes: {taker} does not take {name}: {error_line(error)}"
+                raise ConfigError(reason) from error
+
+    def on_device(self, batch: Any) -> Any:
+        """A batch where the model is."""
+        return batch
+
+    @cached_property
+    def open(self) -> BuiltModel:
+        """The model with free sizes, where the shapes have other ones."""
+        if not any(parse_shape(name)[0] for name in self.trial.shapes):
+            return self.built
+        return free_sizes(self.built, self.trial, narrowed=self.engine.narrow)
+
+    def eager_of_shape(self, name: str) -> list[np.ndarray]:
+        """Outputs of eager execution on a shape's batch, in float64."""
+        self.reset_state()
+        return self.engine.executables.read(self.call_open(self.shaped[name]))
+
+    def call_open(self, batch: Any) -> Any:
+        """Outputs of the model with free sizes in an eager call."""
+        return self.open.call(batch)
+
+    def stream(self, label: str, clock: Callable[[], int] = time.perf_counter_ns) -> Block:
+        """Time a stream: parts `NAME` for first calls, `NAME_later` for a later one of each."""
+        gc.collect()
+        with self.without_caches(), timing.garbage_collection_off():
+            executable, parts = self.renewed(mode_of(label)), dict[str, int]()
+            executable.prepare()
+            for name, batch in self.shaped.items():
+                executable.inputs, executable.position = [batch], 0
+                parts[name] = timing.measure_block(executable, label, 1, clock=clock).elapsed_ns
+            for name, batch in self.shaped.items():
+                executable.inputs, executable.position = [batch], 0
+                once = timing.measure_block(executable, label, LATER_CALLS, clock=clock)
+                calls = max(LATER_CALLS, round(LATER_S / once.call_s))
+                later = timing.measure_block(executable, label, calls, clock=clock)
+                parts[f"{name}{LATER}"] = round(later.call_s * 1e9)
+        return Block(
+            mode=label, calls=1, elapsed_ns=sum(parts.values()), enqueue_ns=0, parts_ns=parts
+        )
+
+    def check_stream(self, label: str) -> tuple[Mapping[str, int], Agreement]:
+        """Programs that each shape of a stream makes, and the worst agreement with eager."""
+        made, seen = dict[str, int](), list[Agreement]()
+        with self.without_caches():
+            executable = self.renewed(mode_of(label))
+            executable.prepare()
+            for name, batch in self.shaped.items():
+                before = self.programs_of(executable)
+                self.reset_state()
+                outputs = executable.read(executable.run(batch))
+                made[name] = self.programs_of(executable) - before
+                agreed = agreement.compare(
+                    outputs,
+                    self.eager_of_shape(name),
+                    precision=self.trial.precision,
+                    classes=self.trial.model.task == "classification",
+                    gpu=self.trial.on_accelerator,
+                )
+                seen.append(replace(agreed, reason=agreed.reason and f"at {name}: {agreed.reason}"))
+        return made, agreement.worst(seen)
+
+
+def resize(given: InputSpec, size: int) -> InputSpec:
+    """An input with another size: height and width of an image or video, else the first size."""
+    sizes = list(given.shape)
+    if len(sizes) < _IMAGE_RANK:
+        places = [0] if sizes else []
+    else:  # channels first, as in PyTorch, or last
+        places = [1, 2] if len(sizes) > _IMAGE_RANK or sizes[1] == sizes[2] else [0, 1]
+    for place in places:
+        sizes[place] = size
+    return replace(given, shape=tuple(sizes))
+
+
+def _same(layer: Any) -> Any:
+    """The layer itself, so that the weights are the same."""
+    return layer
+
+
+def free_sizes(built: BuiltModel, trial: Trial, *, narrowed: Callable[[Any], Any]) -> BuiltModel:
+    """The model's layers called on free sizes; the model itself where that is not possible."""
+    loaded, model = built.loaded, built.loaded.keras_model
+    fixed = getattr(model, "inputs", None)
+    if not fixed:
+        return built
+    library = building.keras_library_of(model)
+    inputs = []
+    for tensor, given in zip(fixed, loaded.inputs, strict=True):
+        own, other = given.shape, resize(given, _UNLIKE).shape
+        shape = [None if one != two else one for one, two in zip(own, other, strict=True)]
+        inputs.append(library.Input(shape=shape, dtype=tensor.dtype, name=given.name or None))
+    try:
+        one = isinstance(model, library.Sequential)
+        nested = inputs[0] if one else keras.tree.pack_sequence_as(model.input, inputs)
+        free = library.models.clone_model(model, nested, clone_function=_same)
+    except Exception:  # it has a fixed size; calling it then says why
+        traceback.print_exc()
+        return built
+    anew = LoadedModel.of_keras(free, loaded.inputs, pack=loaded.pack)
+    step = built.step(anew, trial.model)
+    call = building.call_of(step, precision=str(trial.precision), narrowed=narrowed)
+    return replace(built, loaded=anew, call=call)

@@ -1,0 +1,65 @@
+"""New shapes in TensorFlow: a `tf.function` traces each, unless its signature leaves it open.
+
+Such a signature is the mode `graph_dynamic`. XLA compiles for each shape, whatever the signature.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from xla_sweeps.backends.keras.new_shapes import ShapesBench
+from xla_sweeps.backends.tensorflow import models, modes
+from xla_sweeps.backends.tensorflow.bench import Bench
+from xla_sweeps.schema.modes import Execution, Mode
+
+
+@dataclass
+class NewShapesBench(ShapesBench[modes.ModeExecutable], Bench):
+    """The model, and a batch of each shape."""
+
+    def make(self, mode: Mode) -> modes.ModeExecutable:
+        """Bind the model to a mode, as in `renewed` where its signature is open."""
+        if mode.execution is not Execution.DYNAMIC:
+            return super().make(mode)
+        executable = self.renewed(mode)
+        executable.inputs = self.inputs
+        executable.concrete = executable.function.get_concrete_function()
+        return executable
+
+    def renewed(self, mode: Mode) -> modes.ModeExecutable:
+        """The model in a mode as a function that is new and takes any shape; nothing is traced."""
+        call = self.open.call
+        if mode.execution is Execution.EAGER:
+            return modes.ModeExecutable(mode=mode, run=call, inputs=())
+
+        def forward(batch: Any) -> Any:
+            return call(batch)
+
+        function = tf.function(
+            forward,
+            jit_compile=modes.JIT_COMPILE[mode.execution],
+            input_signature=[self._signature()] if mode.execution is Execution.DYNAMIC else None,
+            autograph=False,
+        )
+        return modes.ModeExecutable(mode=mode, run=function, inputs=(), function=function)
+
+    def programs_of(self, executable: modes.ModeExecutable) -> int:
+        """Traces, each of which XLA compiles."""
+        return executable.traces()
+
+    def on_device(self, batch: Any) -> Any:
+        """A batch where the model is."""
+        return tf.nest.map_structure(lambda tensor: models.place_tensor(tensor, self.device), batch)
+
+    def _signature(self) -> Any:
+        """A signature that leaves open what differs among the shapes, and the batch size."""
+
+        def of(*tensors: Any) -> tf.TensorSpec:
+            sizes = zip(*(tensor.shape[1:] for tensor in tensors), strict=True)
+            known = [one if {one} == {*others} else None for one, *others in sizes]
+            return tf.TensorSpec([None, *known], tensors[0].dtype)
+
+        return tf.nest.map_structure(of, self.inputs[0], *self.shaped.values())
