@@ -43,6 +43,9 @@ COMMANDS = {
     "batch-sizes": Command(
         "model=…", "throughput, latency and memory from batch 1 to the limit, and the knee"
     ),
+    "shapes": Command(
+        "model=…", "what a new shape costs in each mode, and from how many calls XLA pays"
+    ),
     "compatibility": Command(
         "[PATTERN]", "which models and layers compile under XLA, agree with eager, and are faster"
     ),

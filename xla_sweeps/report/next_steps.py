@@ -45,6 +45,9 @@ def next_steps(row: ComparisonRow) -> Iterator[tuple[str, str]]:
     baseline, candidate = row.baseline.mode, row.candidate.mode
     if row.provenance.origin == IMPORTED or not baseline or is_aa_pair(baseline, candidate):
         return
+    if row.trial.shapes:
+        yield from _calls(row)
+        return
     executions = (mode_of(baseline).execution, mode_of(candidate).execution)
     mode, verdict = mode_of(candidate), row.speedup.verdict
     if mode.backend != DEFAULT_BACKEND:
@@ -96,8 +99,26 @@ def _why(row: ComparisonRow, backend: str = "") -> Iterator[tuple[str, str]]:
         yield "why", f"{explained}{'  # of the forward pass' if trains else ''}"
 
 
+def _calls(row: ComparisonRow) -> Iterator[tuple[str, str]]:
+    """The command that says from how many calls of each shape which mode pays."""
+    names = row.trial.shapes.split()
+    sizes = [name for name in names if not name.startswith("b")]
+    counts = [name[1:] for name in names if name.startswith("b")]
+    given = [word for word in ("--sizes", ",".join(sizes)) if sizes]
+    given += [word for word in ("--batches", ",".join(counts)) if counts]
+    backend = mode_of(row.candidate.mode).backend
+    others = "" if backend == DEFAULT_BACKEND else backend
+    if command := command_of("shapes", row.provenance.command, others, given):
+        yield "calls", command
+
+
 def explain_command(command: str, backend: str = "") -> str:
     """The `explain` command of the same model, with a trial's variables; "" for another program."""
+    return command_of("explain", command, backend)
+
+
+def command_of(name: str, command: str, backend: str, given: Iterable[str] = ()) -> str:
+    """A command on a trial's model, with its variables; "" for another program."""
     variables, program, line = command.partition(_PROGRAM)
     if not program or not _VARIABLES.fullmatch(variables):
         return ""
@@ -105,4 +126,4 @@ def explain_command(command: str, backend: str = "") -> str:
     kept = words[:2] if words[:1] == ["--config-dir"] else []
     kept += [word for word in words if word.partition("=")[0] in _OF_THE_MODEL]
     kept += [f"backend={backend}"] if backend else []
-    return variables + shlex.join(["xla-sweeps", "explain", *kept])
+    return variables + shlex.join(["xla-sweeps", name, *kept, *given])

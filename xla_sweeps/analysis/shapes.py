@@ -1,0 +1,236 @@
+"""The price of shapes: seconds of first and later calls, and the calls from which a way pays. Pure.
+
+A way is a mode, or a mode whose batches are padded to the largest shape. Its seconds after n calls
+of each shape are `once + n * each`: `once` is what its first calls take more than later ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from xla_sweeps.analysis.interval import (
+    Bounds,
+    break_even,
+    difference_of,
+    figure_within,
+    interval_of,
+)
+from xla_sweeps.analysis.pool import NOTHING
+from xla_sweeps.analysis.stats import Interval, signed_rank_interval
+from xla_sweeps.analysis.summary import is_on_gpu
+from xla_sweeps.schema.measurement import Flag, Status
+from xla_sweeps.schema.modes import Execution, mode_of
+from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.row import TrialSummary
+from xla_sweeps.schema.trial import LATER, parse_shape
+
+PADDED = " padded to "
+"""After the mode, and before the shape, in the name of a way whose batches are padded."""
+
+_LEAST_S = 1e-6
+"""No first call takes so little more than a later one."""
+
+Rounds = Sequence[np.ndarray]
+"""Of each process the seconds of its rounds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """A shape in a mode: seconds of the first and of a later call, and programs that are made."""
+
+    mode: str
+    shape: str
+    first_s: Interval
+    later_s: Interval
+    programs: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """A way to call a model on all shapes, with the rounds of its seconds.
+
+    `each` is a call of each shape, as often as it was given.
+    """
+
+    name: str
+    once: Rounds
+    each: Rounds
+    on_gpu: bool = False
+
+    @property
+    def once_s(self) -> Interval:
+        """Seconds that its first calls take more than later ones; 0 is within it for eager ones.
+
+        Processes are taken to differ by as much of it as by a time, whose log differs by so much.
+        """
+        unit = max(_LEAST_S, float(np.median(np.concatenate(self.once))))
+        shares = _interval("prepare", [seconds / unit for seconds in self.once], self.on_gpu)
+        estimate, low, high = (
+            max(0.0, unit * bound) for bound in (shares.estimate, shares.low, shares.high)
+        )
+        return Interval(estimate=estimate, low=low, high=high)
+
+    @property
+    def each_s(self) -> Interval:
+        """Seconds of a later call of each shape."""
+        return _level("call", self.each, self.on_gpu)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """The way that takes the least from so many calls of each shape on, with their interval."""
+
+    name: str
+    calls: Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What shapes cost.
+
+    Attributes:
+        shapes: of each mode, in order.
+        ways: the modes, and padded ones.
+        steps: the ways that take the least, by the number of calls of each shape.
+        recompiling: modes that compile again for each value; no way.
+    """
+
+    shapes: Sequence[Shape]
+    ways: Sequence[Way]
+    steps: Sequence[Step]
+    recompiling: Sequence[str]
+
+
+def price_of(summary: TrialSummary, records: Sequence[Record]) -> Price:
+    """The price of a trial's shapes, from the modes that were measured."""
+    given, on_gpu = records[-1].trial.shapes, any(map(is_on_gpu, records))
+    labels = [mode.label for mode in summary.modes if mode.status is Status.OK]
+    flags = {(flag.flag, flag.mode) for record in records for flag in record.flags}
+    recompiling = [label for label in labels if (Flag.RECOMPILES, label) in flags]
+    shapes, ways = list[Shape](), list[Way]()
+    for label in labels:
+        parts = _parts(records, label)
+        if not parts:
+            continue
+        programs = records[-1].modes[label].effective.get("programs", {})
+        for name in dict.fromkeys(given):
+            shapes.append(
+                Shape(
+                    mode=label,
+                    shape=name,
+                    first_s=_level("prepare", parts[name], on_gpu),
+                    later_s=_level("call", parts[name + LATER], on_gpu),
+                    programs=programs.get(name),
+                )
+            )
+        if label not in recompiling:
+            ways += _ways(label, parts, given, on_gpu=on_gpu)
+    return Price(shapes=shapes, ways=ways, steps=steps_of(ways), recompiling=recompiling)
+
+
+def _parts(records: Sequence[Record], label: str) -> Mapping[str, Rounds]:
+    """Of each part of a stream the seconds in the rounds of each process; undisturbed ones."""
+    parts: dict[str, list[np.ndarray]] = {}
+    for record in records:
+        clean = [one for one in record.rounds if not one.dirty] or record.rounds
+        blocks = [block for one in clean for block in one.blocks if block.mode == label]
+        for name in blocks[0].parts_ns if blocks else ():
+            seconds = np.array([block.parts_ns[name] for block in blocks]) / 1e9
+            parts.setdefault(name, []).append(seconds)
+    return parts
+
+
+def _ways(
+    label: str, parts: Mapping[str, Rounds], given: Sequence[str], *, on_gpu: bool
+) -> Iterable[Way]:
+    """A mode as a way; under XLA also with batches that are padded to the largest of all."""
+    counts = Counter(given)
+
+    def extra(names: Iterable[str]) -> Rounds:
+        pairs = [list(zip(parts[name], parts[name + LATER], strict=True)) for name in names]
+        return [sum(first - later for first, later in each) for each in zip(*pairs, strict=True)]
+
+    def calls(weights: Mapping[str, int]) -> Rounds:
+        weighed = [[times * one for one in parts[name + LATER]] for name, times in weights.items()]
+        return [np.sum(each, axis=0) for each in zip(*weighed, strict=True)]
+
+    yield Way(name=label, once=extra(counts), each=calls(counts), on_gpu=on_gpu)
+    if mode_of(label).execution in (Execution.XLA, Execution.COMPILED) and not _is_mixed(given):
+        largest = max(counts, key=lambda name: max(filter(None, parse_shape(name))))
+        padded = {largest: len(given)}
+        yield Way(
+            name=f"{label}{PADDED}{largest}", once=extra(padded), each=calls(padded), on_gpu=on_gpu
+        )
+
+
+def _is_mixed(given: Iterable[str]) -> bool:
+    """True where some shapes are sizes and some batch sizes, so that none is the largest."""
+    return len({parse_shape(name)[0] is None for name in given}) > 1
+
+
+def steps_of(ways: Sequence[Way]) -> list[Step]:
+    """The ways that take the least, from the fewest calls to the most: a lower envelope."""
+    if not ways:
+        return []
+    seconds = {way.name: (way.once_s.estimate, way.each_s.estimate) for way in ways}
+    by_name = {way.name: way for way in ways}
+
+    def total(name: str, calls: float) -> float:
+        once, each = seconds[name]
+        return once + calls * each
+
+    now, calls = min(seconds, key=lambda name: (total(name, 1), seconds[name][1])), 1.0
+    steps = [Step(name=now, calls=Interval(estimate=1, low=1, high=1))]
+    while True:
+        once, each = seconds[now]
+        later = {
+            name: (one - once) / (each - other)
+            for name, (one, other) in seconds.items()
+            if other < each and name != now
+        }
+        later = {name: at for name, at in later.items() if at >= calls}
+        if not later:
+            return steps
+        now_way = by_name[now]
+        now = min(later, key=lambda name: (later[name], seconds[name][1]))
+        calls = later[now]
+        steps.append(Step(name=now, calls=pays_from(now_way, by_name[now])))
+
+
+def pays_from(first: Way, second: Way) -> Interval:
+    """Calls of each shape from which the second way takes less; infinite where it never does."""
+    extra = difference_of(_bounds(first.once_s), _bounds(second.once_s))
+    logs = [np.log(one / other) for one, other in zip(first.each, second.each, strict=True)]
+    each_s, ratio = first.each_s, _exp(_interval("speedup", logs, first.on_gpu))
+    if ratio.estimate <= 1:  # never, but for what the interval leaves open
+        gain = each_s.high * (1 - 1 / ratio.high) if ratio.high > 1 else 0.0
+        least = max(0.0, float(extra.low[0])) / gain if gain else math.inf
+        return Interval(estimate=math.inf, low=least, high=math.inf)
+    paid = break_even(extra, _bounds(each_s), _bounds(ratio))
+    value, low, high = (float(paid[f"break_even_{name}"][0]) for name in ("calls", "low", "high"))
+    return Interval(estimate=value, low=low, high=high)
+
+
+def _bounds(interval: Interval) -> Bounds:
+    return Bounds(*(np.array([each]) for each in (interval.estimate, interval.low, interval.high)))
+
+
+def _level(name: str, rounds: Rounds, on_gpu: bool) -> Interval:
+    return _exp(_interval(name, [np.log(seconds) for seconds in rounds], on_gpu))
+
+
+def _interval(name: str, logs: Rounds, on_gpu: bool) -> Interval:
+    """The interval of logs, from each process's rounds and what processes differ by."""
+    within = [signed_rank_interval(each) for each in logs]
+    figure = figure_within(name, (), within, [each.size for each in logs], on_gpu=on_gpu)
+    return interval_of(figure, NOTHING.prior(figure))
+
+
+def _exp(interval: Interval) -> Interval:
+    estimate, low, high = map(math.exp, (interval.estimate, interval.low, interval.high))
+    return Interval(estimate=estimate, low=low, high=high)

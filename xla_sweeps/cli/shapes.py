@@ -1,0 +1,129 @@
+"""The command `shapes`: what new shapes cost in each mode, and from how many calls XLA pays."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+
+from xla_sweeps.analysis.shapes import Price, price_of
+from xla_sweeps.cli.arguments import add_model, command_parser, read_trials, require_model
+from xla_sweeps.cli.sweep import Request, measure, plan_of, slots_of
+from xla_sweeps.cli.sweep_options import Options
+from xla_sweeps.config import catalog
+from xla_sweeps.errors import ConfigError, StoreError
+from xla_sweeps.report import export
+from xla_sweeps.report.overall import busy_words
+from xla_sweeps.report.terminal.shapes import shapes_text
+from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.overrides import key_of
+from xla_sweeps.schema.row import precision_words
+from xla_sweeps.store import rows
+from xla_sweeps.sweeps.definition import Parameter, load_sweep
+
+DEFINITION = "new_shapes"
+
+_CHOSEN = {
+    "scenario": "the scenario is new_shapes",
+    "shapes": "--sizes or --batches chooses the shapes",
+}
+"""Keys that the command sets itself."""
+
+_EXAMPLES = """\
+  xla-sweeps shapes model=mobilenet_v2 --sizes 224,256,288
+  xla-sweeps shapes model=mobilenet_v2 --batches 32,32,7
+  xla-sweeps shapes model=local path=net.py:build trust_code=true --batches 8,3
+"""
+
+
+def shapes_command(arguments: Sequence[str]) -> int:
+    """Measure what is missing, and show the price; exit code 1 if no mode was measured."""
+    options = _parser().parse_intermixed_args(list(arguments))
+    if options.output is not None:
+        export.require_writable(options.output)
+    for word in options.overrides:
+        if chosen := _CHOSEN.get(key_of(word)):
+            raise ConfigError(f"shapes: {word}: remove it; {chosen}")
+    require_model("shapes", options.overrides)
+    shapes = _shapes(options.sizes, options.batches)
+    path = catalog.shipped_sweeps()[DEFINITION]
+    asked = Options(
+        file=path,
+        overrides=options.overrides,
+        config_dir=options.config_dir,
+        dry_run=options.dry_run,
+        accept_contaminated=True,  # a busy machine makes intervals wider
+    )
+    sweep = load_sweep(path)
+    given = Parameter(distribution="constant", values=([*shapes],))
+    definition = replace(sweep, parameters={**sweep.parameters, "shapes": given})
+    again = ("xla-sweeps", "shapes", *arguments)
+    request = Request(asked, definition, slots_of(asked)[:1], again=again, compares=False)
+    plan = plan_of(request, self_checks=False)
+    if options.dry_run:
+        return measure(request, plan)
+    with contextlib.redirect_stdout(sys.stderr):  # the answer alone goes to standard output
+        code = measure(request, plan)
+    if code > 128:
+        return code
+    settings = request.composer.settings(plan.tasks[0].words)
+    ids = {name for task in plan.tasks for name in task.trial_ids}
+    measured = rows.load(settings.results_dir)
+    records, summaries = read_trials(settings.results_dir, measured, only=ids)
+    if not summaries:
+        raise StoreError("shapes: nothing was measured; see why: xla-sweeps results")
+    name, summary = next(iter(summaries.items()))
+    price = price_of(summary, records[name])
+    if options.format == "json":
+        text = json.dumps(_document(price), indent=1) + "\n"
+    else:
+        trial = settings.trial
+        facts = [trial.model.variant, f"shapes {' '.join(shapes)}"]
+        facts += [*precision_words(trial.precision, trial.tf32)]
+        title = " · ".join([*facts, settings.device.name or settings.device.label])
+        busy = Status.CONTAMINATED if str(Status.CONTAMINATED) in summary.flags else Status.OK
+        words = busy_words([busy])
+        text = shapes_text(price, shapes, title=title) + (f"{words}\n" if words else "")
+    export.write_text(text, options.output)
+    return 0 if price.ways else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = command_parser(
+        "shapes",
+        "Calls a new function of each mode on each shape, first once and then again, many times "
+        "over. Says what a new shape costs, how many programs it makes, what takes the least time "
+        "by the number of calls, padding to the largest shape included, and what to write. The "
+        "record is kept: run it again to see it.",
+        examples=_EXAMPLES,
+    )
+    add_model(parser, overrides="of the trial: model=mobilenet_v2 backend=jax 'modes=[graph,xla]'")
+    text = "sides of an image, px, or lengths of a sequence; one that is given twice counts twice"
+    parser.add_argument("--sizes", metavar="N,N", default="", help=text)
+    text = "batch sizes, as of an epoch with a smaller last batch: 32,32,7"
+    parser.add_argument("--batches", metavar="N,N", default="", help=text)
+    parser.add_argument("--dry-run", action="store_true", help="print the trial, if it is missing")
+    return parser
+
+
+def _shapes(sizes: str, batches: str) -> tuple[str, ...]:
+    """The shapes in the order given, as the option `shapes` has them."""
+    if not sizes and not batches:
+        raise ConfigError("shapes: give --sizes 224,256,288 or --batches 32,32,7, or both")
+    return (
+        *(word.strip() for word in sizes.split(",") if sizes),
+        *(f"b{word.strip()}" for word in batches.split(",") if batches),
+    )
+
+
+def _document(price: Price) -> dict[str, object]:
+    """The price as plain data, in seconds."""
+    return {
+        "shapes": [asdict(shape) for shape in price.shapes],
+        "ways": [{"name": w.name, "once_s": w.once_s, "each_s": w.each_s} for w in price.ways],
+        "steps": [asdict(step) for step in price.steps],
+        "recompiling": list(price.recompiling),
+    }

@@ -1,0 +1,95 @@
+"""The price of shapes as text: the answer with its lines to write, and tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from xla_sweeps.analysis.shapes import PADDED, Price, Way, pays_from
+from xla_sweeps.analysis.stats import Interval
+from xla_sweeps.report.figures import NONE, number, round_count
+from xla_sweeps.report.figures import interval as bounds
+from xla_sweeps.report.terminal.explained_lines import align, wrap
+from xla_sweeps.schema.modes import Execution, mode_of
+from xla_sweeps.system.text import count_noun
+
+CALLS = (1, 100, 10_000)
+"""Calls of each shape after which the seconds of each way are shown."""
+
+
+def shapes_text(price: Price, given: Sequence[str], *, title: str) -> str:
+    """What to call by how often each shape is called, and what each shape costs in each mode."""
+    lines = [title, ""]
+    for text in answer(price, given):
+        lines += wrap(text)
+    shapes = [("mode", "shape", "first call, s", "95 %", "later, ms", "95 %", "programs")]
+    for one in price.shapes:
+        made = NONE if one.programs is None else str(one.programs)
+        times = (*_seconds(one.first_s), *_seconds(one.later_s, 1e-3))
+        shapes.append((one.mode, one.shape, *times, made))
+    whole = [("way", "once, s", "95 %", *(f"{count_noun(calls, 'call')}, s" for calls in CALLS))]
+    for way in price.ways:
+        once_s, each_s = way.once_s, way.each_s.estimate
+        totals = [number(once_s.estimate + calls * each_s) for calls in CALLS]
+        whole.append((way.name, *_seconds(once_s), *totals))
+    lines += ["", *align(shapes, names=1), "", *align(whole, names=0)]
+    for text in _notes(price):
+        lines += ["", *wrap(text)]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def answer(price: Price, given: Sequence[str]) -> Iterator[str]:
+    """The way that takes the least by the number of calls, from when XLA pays, what to write."""
+    if not price.steps:
+        yield "No mode was measured on these shapes."
+        return
+    first, *others = price.steps
+    taken = [first.name, *(f"{step.name} {_when(step.calls)}" for step in others)]
+    yield f"Least time on these {len(set(given))} shapes: {'; '.join(taken)}."
+    baseline = next((way for way in price.ways if _is(way, Execution.GRAPH)), None)
+    compiled = [way for way in price.ways if _is(way, Execution.XLA)]
+    if baseline and compiled:
+        paid = [f"{way.name} {_when(pays_from(baseline, way))}" for way in compiled]
+        yield f"Less than {baseline.name}: {'; '.join(paid)}."
+    for step in price.steps:
+        mode, _, padded = step.name.partition(PADDED)
+        pad = f"pad each batch to {padded}, then " if padded else ""
+        yield f"{step.name}: {pad}{mode_of(mode).switch}"
+
+
+def _is(way: Way, execution: Execution) -> bool:
+    return mode_of(way.name.partition(PADDED)[0]).execution is execution
+
+
+def _when(calls: Interval) -> str:
+    """From how many calls of each shape on, with the interval, or that it may never be."""
+    if math.isinf(calls.low):
+        return "never"
+    if math.isinf(calls.estimate):
+        return f"not as measured (from {round_count(calls.low)} calls of each at the earliest)"
+    high = "or never" if math.isinf(calls.high) else f"to {round_count(calls.high)}"
+    perhaps = "perhaps " * math.isinf(calls.high)
+    shown = f"{perhaps}from {round_count(max(1.0, calls.estimate))} calls of each on"
+    return f"{shown} ({round_count(max(1.0, calls.low))} {high})"
+
+
+def _notes(price: Price) -> Iterator[str]:
+    """What the tables leave open."""
+    yield (
+        "First calls trace and compile; programs are what they make. Once: what first calls take "
+        "more than later ones."
+    )
+    if any(PADDED in way.name for way in price.ways):
+        yield (
+            "Padded: the time of the largest shape for every call. Padding itself is not measured, "
+            "and the outputs must not depend on it."
+        )
+    if price.recompiling:
+        modes = ", ".join(price.recompiling)
+        yield f"{modes} compiles again for each new value, not only for each shape: it never pays."
+
+
+def _seconds(interval: Interval, unit_s: float = 1.0) -> tuple[str, str]:
+    """A time in a unit of so many seconds, and its interval."""
+    value, low, high = (each / unit_s for each in (interval.estimate, interval.low, interval.high))
+    return number(value), bounds(low, high, number) if math.isfinite(high) else NONE
