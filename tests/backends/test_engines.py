@@ -113,6 +113,46 @@ def test_a_state_that_calls_change_is_put_back_before_each_compared_call(engine:
     assert shown["spoilt"] == []
 
 
+NEW_PROGRAMS = {
+    "eager": [0, 0, 0, 0],
+    "graph": [1, 1, 1, 1],
+    "graph_dynamic": [1, 0, 0, 0],
+    "xla": [1, 1, 1, 1],
+    "jax_eager": [0, 0, 0, 0],
+    "jax_xla": [1, 1, 1, 1],
+    "torch_eager": [0, 0, 0, 0],
+    "torch_compile": [1, 1, 1, 0],  # it sees a size that varies when it meets the second
+    "torch_compile_dynamic": [1, 0, 0, 0],
+}
+"""Programs that each of the shapes makes: two batch sizes, a size, another batch size."""
+
+
+@EACH
+def test_a_program_is_counted_for_each_shape_that_makes_one(engine: str) -> None:
+    shown = told(engine, "new_shapes")
+    assert shown["spoilt"] == []
+    for mode, one in shown["modes"].items():
+        assert one["status"] == "ok"
+        assert list(one["programs"]) == ["b2", "b5", "12", "b7"]
+        assert list(one["programs"].values()) == NEW_PROGRAMS[mode]
+        assert set(one["parts"]) == {*one["programs"], *(f"{n}_later" for n in one["programs"])}
+        assert sum(one["parts"].values()) == one["whole"]
+        if any(one["programs"].values()):
+            assert one["parts"]["b2"] > 3 * one["parts"]["b2_later"]
+
+
+@EACH
+def test_a_mode_that_is_wrong_at_one_shape_is_wrong_and_the_shape_is_named(engine: str) -> None:
+    ends = list(told(engine, "wrong_at_a_shape").values())
+    assert [status for status, _ in ends] == ["ok", "wrong_result", *["ok"] * (len(ends) - 2)]
+    assert ends[1][1].startswith("at b5: ")
+
+
+@EACH
+def test_a_size_that_a_model_does_not_take_is_named(engine: str) -> None:
+    assert told(engine, "size_that_is_fixed").startswith("shapes: tiny does not take 12: ")
+
+
 @EACH
 def test_a_planted_error_of_a_thousandth_is_caught_early_and_late(engine: str) -> None:
     wrong = told(engine, "planted_errors")

@@ -86,7 +86,7 @@ def test_every_command_of_a_document_can_be_typed(
     for first, *words in typed(document):
         options = [word for word in words if "=" in word and not word.startswith("-")]
         if first in COMMANDS:
-            if first not in ("advise", "batch-sizes", "explain", "predict-cost"):
+            if first not in ("advise", "batch-sizes", "explain", "predict-cost", "shapes"):
                 continue
         elif first == "--trust-config":
             folder = OwnFolder(Path(words.pop(0)), trusted=True)

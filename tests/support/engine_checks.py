@@ -39,16 +39,19 @@ _MODES: dict[str, dict[str, tuple[str, ...]]] = {
         "call": ("eager", "graph", "xla"),
         "train_step": ("eager", "graph", "xla", "train_on_batch_xla"),
         "predict": ("eager", "call_host", "predict_graph", "predict_xla"),
+        "new_shapes": ("eager", "graph", "graph_dynamic", "xla"),
     },
     "jax": {
         "call": ("jax_eager", "jax_xla"),
         "train_step": ("jax_eager", "jax_xla"),
         "predict": ("jax_predict_eager", "jax_predict_xla"),
+        "new_shapes": ("jax_eager", "jax_xla"),
     },
     "torch": {
         "call": ("torch_eager", "torch_compile", "torch_export"),
         "train_step": ("torch_eager", "torch_compile"),
         "predict": ("torch_predict_eager", "torch_predict_compile", "torch_predict_compile_2"),
+        "new_shapes": ("torch_eager", "torch_compile", "torch_compile_dynamic"),
     },
 }
 
@@ -191,6 +194,66 @@ class Counting(keras.layers.Layer):  # type: ignore[misc]
 def measured_with_a_state() -> Any:
     """A forward pass of an own model whose outputs depend on the calls before."""
     return Desk(lambda: network(Counting), library=OWN).measured()
+
+
+SHAPES = ("b2", "b5", "12", "b7")
+
+
+def new_shapes() -> Any:
+    """Each shape in each mode: its programs, and the parts of a stream of calls."""
+    desk = Desk(normalized, "new_shapes", shapes=SHAPES)
+    shown = {}
+    for mode in desk.trial.modes:
+        desk.answer(protocol.Prepare(mode=mode))
+        warmed = desk.answer(protocol.WarmUp(mode=mode))
+        block = desk.answer(protocol.TimeBlock(mode=mode, calls=1, settle=False)).block
+        shown[mode] = {
+            "status": warmed.outcome.status,
+            "programs": warmed.outcome.effective["programs"],
+            "parts": block.parts_ns,
+            "whole": block.elapsed_ns,
+        }
+    spoilt = desk.answer(protocol.Finish(calls=dict.fromkeys(desk.trial.modes, 1))).spoilt
+    return {"modes": shown, "spoilt": list(spoilt)}
+
+
+def wrong_at_a_shape() -> Any:
+    """Statuses of the modes, of which the second is wrong on batches of 5."""
+    desk = Desk(normalized, "new_shapes", shapes=SHAPES)
+    usual, statuses = desk.bench.new_function, {}
+
+    def new_function(mode: Any) -> Any:
+        executable = usual(mode)
+        run = executable.run
+        factors = {5: 1 + 10 * PLANTED} if mode == desk.trial.modes[1] else {}
+        executable.run = lambda batch: run(batch) * factors.get(batch.shape[0], 1)
+        return executable
+
+    desk.bench.new_function = new_function
+    for mode in desk.trial.modes:
+        desk.answer(protocol.Prepare(mode=mode))
+        outcome = desk.answer(protocol.WarmUp(mode=mode)).outcome
+        statuses[mode] = [outcome.status, outcome.failure.message if outcome.failure else ""]
+    return statuses
+
+
+def size_that_is_fixed() -> Any:
+    """The error of a model whose weights fix the size of its images."""
+    try:
+        Desk(lambda: network(keras.layers.Flatten, Unflatten), "new_shapes", shapes=SHAPES)
+    except XlaSweepsError as error:
+        return error_text(error)
+    return ""
+
+
+class Unflatten(keras.layers.Layer):  # type: ignore[misc]
+    """Makes a row of as many values as there were when it was built into a picture."""
+
+    def build(self, shape: Any) -> None:
+        self.kept = self.add_weight(shape=shape[1:])
+
+    def call(self, values: Any) -> Any:
+        return (values * self.kept)[:, None, None, :]
 
 
 PLANTED, SETTLED = 1e-3, 8
@@ -499,6 +562,9 @@ def torch_proofs() -> Any:
 COMMON = (
     measured_call,
     measured_with_a_state,
+    new_shapes,
+    wrong_at_a_shape,
+    size_that_is_fixed,
     planted_errors,
     measured_training,
     training_with_its_own_loss,

@@ -114,7 +114,7 @@ def price_of(summary: TrialSummary, records: Sequence[Record]) -> Price:
     recompiling = [label for label in labels if (Flag.RECOMPILES, label) in flags]
     shapes, ways = list[Shape](), list[Way]()
     for label in labels:
-        parts = _parts(records, label)
+        parts = _seconds_of(records, label)
         if not parts:
             continue
         programs = records[-1].modes[label].effective.get("programs", {})
@@ -129,11 +129,11 @@ def price_of(summary: TrialSummary, records: Sequence[Record]) -> Price:
                 )
             )
         if label not in recompiling:
-            ways += _ways(label, parts, given, on_gpu=on_gpu)
+            ways += _ways_of(label, parts, given, on_gpu=on_gpu)
     return Price(shapes=shapes, ways=ways, steps=steps_of(ways), recompiling=recompiling)
 
 
-def _parts(records: Sequence[Record], label: str) -> Mapping[str, Rounds]:
+def _seconds_of(records: Sequence[Record], label: str) -> Mapping[str, Rounds]:
     """Of each part of a stream the seconds in the rounds of each process; undisturbed ones."""
     parts: dict[str, list[np.ndarray]] = {}
     for record in records:
@@ -145,7 +145,7 @@ def _parts(records: Sequence[Record], label: str) -> Mapping[str, Rounds]:
     return parts
 
 
-def _ways(
+def _ways_of(
     label: str, parts: Mapping[str, Rounds], given: Sequence[str], *, on_gpu: bool
 ) -> Iterable[Way]:
     """A mode as a way; under XLA also with batches that are padded to the largest of all."""

@@ -180,6 +180,8 @@ def drifts(log_ratios: Sequence[float] | _Numbers) -> bool:
     """True if a ratio surely changes over the rounds by more than `DRIFT`, slowly or at once."""
     split = np.array_split(np.exp(log_ratios), min(len(log_ratios), _DRIFT_PARTS))
     parts = [float(part.mean()) for part in split]
+    if max(parts) <= (1 + DRIFT) * min(parts):
+        return False
     change = trend_interval(parts, level=0.995)
     return (
         change.low > DRIFT or change.high < -DRIFT or shifts(parts, by=DRIFT, chance=_DRIFT_CHANCE)

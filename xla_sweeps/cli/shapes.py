@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
+
+import msgspec
 
 from xla_sweeps.analysis.shapes import Price, price_of
 from xla_sweeps.cli.arguments import add_model, command_parser, read_trials, require_model
@@ -58,7 +59,7 @@ def shapes_command(arguments: Sequence[str]) -> int:
         accept_contaminated=True,  # a busy machine makes intervals wider
     )
     sweep = load_sweep(path)
-    given = Parameter(distribution="constant", values=([*shapes],))
+    given = Parameter(distribution="constant", values=(shapes,))
     definition = replace(sweep, parameters={**sweep.parameters, "shapes": given})
     again = ("xla-sweeps", "shapes", *arguments)
     request = Request(asked, definition, slots_of(asked)[:1], again=again, compares=False)
@@ -78,15 +79,15 @@ def shapes_command(arguments: Sequence[str]) -> int:
     name, summary = next(iter(summaries.items()))
     price = price_of(summary, records[name])
     if options.format == "json":
-        text = json.dumps(_document(price), indent=1) + "\n"
+        text = msgspec.json.format(msgspec.json.encode(_document(price)), indent=1).decode() + "\n"
     else:
         trial = settings.trial
-        facts = [trial.model.variant, f"shapes {' '.join(shapes)}"]
+        facts = [trial.model.variant, f"shapes {' '.join(trial.shapes)}"]
         facts += [*precision_words(trial.precision, trial.tf32)]
         title = " · ".join([*facts, settings.device.name or settings.device.label])
         busy = Status.CONTAMINATED if str(Status.CONTAMINATED) in summary.flags else Status.OK
         words = busy_words([busy])
-        text = shapes_text(price, shapes, title=title) + (f"{words}\n" if words else "")
+        text = shapes_text(price, trial.shapes, title=title) + (f"{words}\n" if words else "")
     export.write_text(text, options.output)
     return 0 if price.ways else 1
 
@@ -97,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
         "Calls a new function of each mode on each shape, first once and then again, many times "
         "over. Says what a new shape costs, how many programs it makes, what takes the least time "
         "by the number of calls, padding to the largest shape included, and what to write. The "
-        "record is kept: run it again to see it.",
+        "records are kept; effort.replicates=4 adds to them, for narrower intervals.",
         examples=_EXAMPLES,
     )
     add_model(parser, overrides="of the trial: model=mobilenet_v2 backend=jax 'modes=[graph,xla]'")
@@ -109,21 +110,22 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _shapes(sizes: str, batches: str) -> tuple[str, ...]:
+def _shapes(sizes: str, batches: str) -> list[int | str]:
     """The shapes in the order given, as the option `shapes` has them."""
     if not sizes and not batches:
         raise ConfigError("shapes: give --sizes 224,256,288 or --batches 32,32,7, or both")
-    return (
-        *(word.strip() for word in sizes.split(",") if sizes),
+    words = [word.strip() for word in sizes.split(",") if sizes]
+    return [
+        *(int(word) if word.isdecimal() else word for word in words),
         *(f"b{word.strip()}" for word in batches.split(",") if batches),
-    )
+    ]
 
 
 def _document(price: Price) -> dict[str, object]:
-    """The price as plain data, in seconds."""
+    """The price in seconds; a bound that is infinite becomes null."""
     return {
-        "shapes": [asdict(shape) for shape in price.shapes],
+        "shapes": price.shapes,
         "ways": [{"name": w.name, "once_s": w.once_s, "each_s": w.each_s} for w in price.ways],
-        "steps": [asdict(step) for step in price.steps],
-        "recompiling": list(price.recompiling),
+        "steps": price.steps,
+        "recompiling": price.recompiling,
     }

@@ -257,7 +257,7 @@ def _driver(
     if "tracker.group" not in map(key_of, request.options.overrides):
         extra.append(f"tracker.group={override_value(name)}")
     anchors: list[list[Task]] = []
-    if sum(task.wanted for task in plan.tasks) > 1 and not absent(default_backend()):
+    if sum(task.wanted > 0 for task in plan.tasks) > 1 and not absent(default_backend()):
         on_gpu = any(slot.device.kind == "gpu" for slot in request.slots or ())
         kinds = (ANCHOR, DEVICE_ANCHOR) if on_gpu else (ANCHOR,)
         anchors = [

@@ -46,7 +46,7 @@ def next_steps(row: ComparisonRow) -> Iterator[tuple[str, str]]:
     if row.provenance.origin == IMPORTED or not baseline or is_aa_pair(baseline, candidate):
         return
     if row.trial.shapes:
-        yield from _calls(row)
+        yield from _shapes_step(row)
         return
     executions = (mode_of(baseline).execution, mode_of(candidate).execution)
     mode, verdict = mode_of(candidate), row.speedup.verdict
@@ -99,7 +99,7 @@ def _why(row: ComparisonRow, backend: str = "") -> Iterator[tuple[str, str]]:
         yield "why", f"{explained}{'  # of the forward pass' if trains else ''}"
 
 
-def _calls(row: ComparisonRow) -> Iterator[tuple[str, str]]:
+def _shapes_step(row: ComparisonRow) -> Iterator[tuple[str, str]]:
     """The command that says from how many calls of each shape which mode pays."""
     names = row.trial.shapes.split()
     sizes = [name for name in names if not name.startswith("b")]

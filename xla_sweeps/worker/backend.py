@@ -110,7 +110,7 @@ class Model(Shared, Protocol):
         """The most that the framework's allocator had handed out; None if that is unknown."""
 
 
-class Shaped(Protocol):
+class ShapesModel(Protocol):
     """A model that meets the shapes of its trial one after the other."""
 
     def stream(self, label: str) -> Block:

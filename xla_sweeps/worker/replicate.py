@@ -30,7 +30,7 @@ from xla_sweeps.schema.modes import Execution, Mode, mode_in, mode_of
 from xla_sweeps.schema.trial import ReplicateJob, size_text
 from xla_sweeps.trial import protocol
 from xla_sweeps.worker import agreement, sharing, timing
-from xla_sweeps.worker.backend import Executable, Explain, Framework, Model, Shaped, Tell
+from xla_sweeps.worker.backend import Executable, Explain, Framework, Model, ShapesModel, Tell
 
 CLOCK = time.perf_counter_ns
 
@@ -256,7 +256,7 @@ class Replicate:
 
     def _check_shapes(self, label: str, entry: Prepared) -> float:
         """Verify a mode on each shape, and note its programs; returns the seconds of a stream."""
-        model = cast(Shaped, self._model)
+        model = cast(ShapesModel, self._model)
         programs, agreed = model.check_stream(label)
         outcome, proved = entry.outcome, entry.outcome.agreement
         entry.outcome = replace(
@@ -274,7 +274,7 @@ class Replicate:
     def _time_block(self, request: protocol.TimeBlock) -> protocol.Timed:
         entry = self._prepared[request.mode]
         if self._job.trial.shapes:
-            block = cast(Shaped, self._model).stream(request.mode)
+            block = cast(ShapesModel, self._model).stream(request.mode)
             return protocol.Timed(block=block, clock_ns=CLOCK())
         block = timing.settled_block(
             entry.executable,

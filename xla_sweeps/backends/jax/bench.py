@@ -102,9 +102,9 @@ class JaxBench(KerasBench[JaxExecutable]):
 class NewShapesBench(ShapesBench[JaxExecutable], JaxBench):
     """The scenario `new_shapes`: `jax.jit` makes a program for each shape."""
 
-    def renewed(self, mode: Mode) -> JaxExecutable:
+    def new_function(self, mode: Mode) -> JaxExecutable:
         """The model in a mode as a function that is new and takes any shape; nothing is traced."""
-        call, variables = self.open.call, self.open.loaded.variables
+        call, variables = self.free_model.call, self.free_model.loaded.variables
         if mode.execution is Execution.EAGER:
             return JaxExecutable(mode=mode, run=call, inputs=())
         forward = functional(call, variables)

@@ -51,11 +51,11 @@ E = TypeVar("E", bound=Executable)
 class ShapesBench(KerasBench[E]):
     """The model, and a batch of each shape of the trial."""
 
-    shaped: dict[str, Any] = field(default_factory=dict)
+    shape_batches: dict[str, Any] = field(default_factory=dict)
     """A batch of each shape, by its name."""
 
     @abstractmethod
-    def renewed(self, mode: Mode) -> E:
+    def new_function(self, mode: Mode) -> E:
         """The model in a mode as a function that is new and takes any shape; nothing is traced."""
 
     @abstractmethod
@@ -78,20 +78,23 @@ class ShapesBench(KerasBench[E]):
             size, count = parse_shape(name)
             inputs = [resize(each, size) for each in given] if size else given
             batch = draw(inputs, count or self.trial.batch_size, rng)
-            self.shaped[name] = self.on_device(batch)
+            self.shape_batches[name] = self.place_batch(batch)
+            refusal = f"shapes: {self.trial.model.name} does not take {name}"
+            if count and self.built.loaded.batch not in (None, count):
+                raise ConfigError(f"{refusal}: it was saved for b{self.built.loaded.batch}")
             try:
                 self.eager_of_shape(name)
             except Exception as error:
-                taker = self.trial.model.name
-                reason = f"shapes: {taker} does not take {name}: {error_line(error)}"
-                raise ConfigError(reason) from error
+                if count:  # memory may not suffice
+                    raise
+                raise ConfigError(f"{refusal}: {error_line(error)}") from error
 
-    def on_device(self, batch: Any) -> Any:
+    def place_batch(self, batch: Any) -> Any:
         """A batch where the model is."""
         return batch
 
     @cached_property
-    def open(self) -> BuiltModel:
+    def free_model(self) -> BuiltModel:
         """The model with free sizes, where the shapes have other ones."""
         if not any(parse_shape(name)[0] for name in self.trial.shapes):
             return self.built
@@ -100,22 +103,22 @@ class ShapesBench(KerasBench[E]):
     def eager_of_shape(self, name: str) -> list[np.ndarray]:
         """Outputs of eager execution on a shape's batch, in float64."""
         self.reset_state()
-        return self.engine.executables.read(self.call_open(self.shaped[name]))
+        return self.engine.executables.read(self.call_free(self.shape_batches[name]))
 
-    def call_open(self, batch: Any) -> Any:
+    def call_free(self, batch: Any) -> Any:
         """Outputs of the model with free sizes in an eager call."""
-        return self.open.call(batch)
+        return self.free_model.call(batch)
 
     def stream(self, label: str, clock: Callable[[], int] = time.perf_counter_ns) -> Block:
         """Time a stream: parts `NAME` for first calls, `NAME_later` for a later one of each."""
         gc.collect()
         with self.without_caches(), timing.garbage_collection_off():
-            executable, parts = self.renewed(mode_of(label)), dict[str, int]()
+            executable, parts = self.new_function(mode_of(label)), dict[str, int]()
             executable.prepare()
-            for name, batch in self.shaped.items():
+            for name, batch in self.shape_batches.items():
                 executable.inputs, executable.position = [batch], 0
                 parts[name] = timing.measure_block(executable, label, 1, clock=clock).elapsed_ns
-            for name, batch in self.shaped.items():
+            for name, batch in self.shape_batches.items():
                 executable.inputs, executable.position = [batch], 0
                 once = timing.measure_block(executable, label, LATER_CALLS, clock=clock)
                 calls = max(LATER_CALLS, round(LATER_S / once.call_s))
@@ -129,9 +132,9 @@ class ShapesBench(KerasBench[E]):
         """Programs that each shape of a stream makes, and the worst agreement with eager."""
         made, seen = dict[str, int](), list[Agreement]()
         with self.without_caches():
-            executable = self.renewed(mode_of(label))
+            executable = self.new_function(mode_of(label))
             executable.prepare()
-            for name, batch in self.shaped.items():
+            for name, batch in self.shape_batches.items():
                 before = self.programs_of(executable)
                 self.reset_state()
                 outputs = executable.read(executable.run(batch))
@@ -159,7 +162,7 @@ def resize(given: InputSpec, size: int) -> InputSpec:
     return replace(given, shape=tuple(sizes))
 
 
-def _same(layer: Any) -> Any:
+def _keep(layer: Any) -> Any:
     """The layer itself, so that the weights are the same."""
     return layer
 
@@ -179,11 +182,11 @@ def free_sizes(built: BuiltModel, trial: Trial, *, narrowed: Callable[[Any], Any
     try:
         one = isinstance(model, library.Sequential)
         nested = inputs[0] if one else keras.tree.pack_sequence_as(model.input, inputs)
-        free = library.models.clone_model(model, nested, clone_function=_same)
+        free = library.models.clone_model(model, nested, clone_function=_keep)
     except Exception:  # it has a fixed size; calling it then says why
         traceback.print_exc()
         return built
-    anew = LoadedModel.of_keras(free, loaded.inputs, pack=loaded.pack)
-    step = built.step(anew, trial.model)
+    freed = LoadedModel.of_keras(free, loaded.inputs, pack=loaded.pack)
+    step = built.step(freed, trial.model)
     call = building.call_of(step, precision=str(trial.precision), narrowed=narrowed)
-    return replace(built, loaded=anew, call=call)
+    return replace(built, loaded=freed, call=call)

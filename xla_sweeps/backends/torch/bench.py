@@ -74,9 +74,9 @@ class TorchBench(KerasBench[TorchExecutable]):
 class NewShapesBench(ShapesBench[TorchExecutable], TorchBench):
     """The scenario `new_shapes`: `torch.compile` sees after the second what varies."""
 
-    def renewed(self, mode: Mode) -> TorchExecutable:
+    def new_function(self, mode: Mode) -> TorchExecutable:
         """The model in a mode as a function that is new and takes any shape; nothing is traced."""
-        return TorchExecutable.bind(self.open.call, mode, ())
+        return TorchExecutable.bind(self.free_model.call, mode, ())
 
     def programs_of(self, executable: TorchExecutable) -> int:
         """Graphs that torch has captured."""
@@ -87,10 +87,10 @@ class NewShapesBench(ShapesBench[TorchExecutable], TorchBench):
         fresh: AbstractContextManager[object] = torch._inductor.utils.fresh_cache()
         return fresh
 
-    def call_open(self, batch: Any) -> Any:
+    def call_free(self, batch: Any) -> Any:
         """Outputs of the model with free sizes in an eager call."""
         with torch.inference_mode():
-            return self.open.call(batch)
+            return self.free_model.call(batch)
 
 
 @dataclass

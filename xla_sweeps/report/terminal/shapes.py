@@ -22,7 +22,7 @@ def shapes_text(price: Price, given: Sequence[str], *, title: str) -> str:
     lines = [title, ""]
     for text in answer(price, given):
         lines += wrap(text)
-    shapes = [("mode", "shape", "first call, s", "95 %", "later, ms", "95 %", "programs")]
+    shapes = [("mode", "shape", "first, s", "95 %", "later, ms", "95 %", "made")]
     for one in price.shapes:
         made = NONE if one.programs is None else str(one.programs)
         times = (*_seconds(one.first_s), *_seconds(one.later_s, 1e-3))
@@ -44,12 +44,13 @@ def answer(price: Price, given: Sequence[str]) -> Iterator[str]:
         yield "No mode was measured on these shapes."
         return
     first, *others = price.steps
-    taken = [first.name, *(f"{step.name} {_when(step.calls)}" for step in others)]
-    yield f"Least time on these {len(set(given))} shapes: {'; '.join(taken)}."
-    baseline = next((way for way in price.ways if _is(way, Execution.GRAPH)), None)
-    compiled = [way for way in price.ways if _is(way, Execution.XLA)]
+    unit = "calls of each" if len(set(given)) == len(given) else "passes over them"
+    taken = [first.name, *(f"{step.name} {_calls_text(step.calls, unit)}" for step in others)]
+    yield f"Least time on these {len(given)} batches: {'; '.join(taken)}."
+    baseline = next((way for way in price.ways if _runs_as(way, Execution.GRAPH)), None)
+    compiled = [way for way in price.ways if _runs_as(way, Execution.XLA)]
     if baseline and compiled:
-        paid = [f"{way.name} {_when(pays_from(baseline, way))}" for way in compiled]
+        paid = [f"{way.name} {_calls_text(pays_from(baseline, way), unit)}" for way in compiled]
         yield f"Less than {baseline.name}: {'; '.join(paid)}."
     for step in price.steps:
         mode, _, padded = step.name.partition(PADDED)
@@ -57,27 +58,31 @@ def answer(price: Price, given: Sequence[str]) -> Iterator[str]:
         yield f"{step.name}: {pad}{mode_of(mode).switch}"
 
 
-def _is(way: Way, execution: Execution) -> bool:
+def _runs_as(way: Way, execution: Execution) -> bool:
     return mode_of(way.name.partition(PADDED)[0]).execution is execution
 
 
-def _when(calls: Interval) -> str:
-    """From how many calls of each shape on, with the interval, or that it may never be."""
+def _calls_text(calls: Interval, unit: str) -> str:
+    """From how many calls on, with the interval, or that it may never be."""
     if math.isinf(calls.low):
         return "never"
+    least, most = _count(calls.low), _count(calls.high)
     if math.isinf(calls.estimate):
-        return f"not as measured (from {round_count(calls.low)} calls of each at the earliest)"
-    high = "or never" if math.isinf(calls.high) else f"to {round_count(calls.high)}"
-    perhaps = "perhaps " * math.isinf(calls.high)
-    shown = f"{perhaps}from {round_count(max(1.0, calls.estimate))} calls of each on"
-    return f"{shown} ({round_count(max(1.0, calls.low))} {high})"
+        return f"not as measured (from {least} {unit} at the earliest)"
+    if math.isinf(calls.high):
+        return f"perhaps from {_count(calls.estimate)} {unit} on ({least} or never)"
+    return f"from {_count(calls.estimate)} {unit} on ({least} to {most})"
+
+
+def _count(calls: float) -> str:
+    return round_count(max(1, math.ceil(calls))) if math.isfinite(calls) else "never"
 
 
 def _notes(price: Price) -> Iterator[str]:
     """What the tables leave open."""
     yield (
-        "First calls trace and compile; programs are what they make. Once: what first calls take "
-        "more than later ones."
+        "First calls trace and compile; made is the number of programs that they make. Once: what "
+        "first calls take more than later ones."
     )
     if any(PADDED in way.name for way in price.ways):
         yield (

@@ -21,17 +21,17 @@ class NewShapesBench(ShapesBench[modes.ModeExecutable], Bench):
     """The model, and a batch of each shape."""
 
     def make(self, mode: Mode) -> modes.ModeExecutable:
-        """Bind the model to a mode, as in `renewed` where its signature is open."""
+        """Bind the model to a mode, as in `new_function` where its signature is open."""
         if mode.execution is not Execution.DYNAMIC:
             return super().make(mode)
-        executable = self.renewed(mode)
+        executable = self.new_function(mode)
         executable.inputs = self.inputs
         executable.concrete = executable.function.get_concrete_function()
         return executable
 
-    def renewed(self, mode: Mode) -> modes.ModeExecutable:
+    def new_function(self, mode: Mode) -> modes.ModeExecutable:
         """The model in a mode as a function that is new and takes any shape; nothing is traced."""
-        call = self.open.call
+        call = self.free_model.call
         if mode.execution is Execution.EAGER:
             return modes.ModeExecutable(mode=mode, run=call, inputs=())
 
@@ -50,7 +50,7 @@ class NewShapesBench(ShapesBench[modes.ModeExecutable], Bench):
         """Traces, each of which XLA compiles."""
         return executable.traces()
 
-    def on_device(self, batch: Any) -> Any:
+    def place_batch(self, batch: Any) -> Any:
         """A batch where the model is."""
         return tf.nest.map_structure(lambda tensor: models.place_tensor(tensor, self.device), batch)
 
@@ -62,4 +62,4 @@ class NewShapesBench(ShapesBench[modes.ModeExecutable], Bench):
             known = [one if {one} == {*others} else None for one, *others in sizes]
             return tf.TensorSpec([None, *known], tensors[0].dtype)
 
-        return tf.nest.map_structure(of, self.inputs[0], *self.shaped.values())
+        return tf.nest.map_structure(of, self.inputs[0], *self.shape_batches.values())

@@ -1,0 +1,154 @@
+"""The price of shapes, from planted seconds of first and later calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from factories import TRIAL, make_record
+
+from xla_sweeps.analysis.shapes import Price, Way, pays_from, price_of
+from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.schema.measurement import Flag, Flagged
+from xla_sweeps.schema.modes import Scenario
+from xla_sweeps.schema.trial import LATER
+
+FIRST = {"graph": 1.0, "graph_dynamic": 1.0, "xla": 4.0}
+"""Seconds of the first call of a shape; `graph_dynamic` has later ones from the second on."""
+
+LATER_S = {"graph": 0.004, "graph_dynamic": 0.005, "xla": 0.002}
+"""Seconds of a later call of a sample."""
+
+
+def planted(
+    shapes: tuple[str, ...] = ("b32", "b8"), *, noise: float = 0.01, seed: int = 0, **more: Any
+) -> Any:
+    """A record whose modes take the planted times in each of ten rounds."""
+    rng = np.random.default_rng(seed)
+    trial = replace(TRIAL, scenario=Scenario.NEW_SHAPES, shapes=shapes, modes=tuple(FIRST))
+    record = make_record(dict.fromkeys(FIRST, 1.0), count=10, trial=trial, **more)
+    rounds = [
+        replace(
+            one,
+            blocks=tuple(
+                replace(block, parts_ns=parts_of(block.mode, shapes, rng, noise))
+                for block in one.blocks
+            ),
+        )
+        for one in record.rounds
+    ]
+    return replace(record, rounds=tuple(rounds))
+
+
+def parts_of(
+    label: str, shapes: tuple[str, ...], rng: np.random.Generator, noise: float
+) -> Mapping[str, int]:
+    parts, met = dict[str, float](), False
+    for name in dict.fromkeys(shapes):
+        later = LATER_S[label] * int(name.removeprefix("b"))
+        new = later if met and label == "graph_dynamic" else FIRST[label]
+        parts |= {name: new, f"{name}{LATER}": later}
+        met = True
+    return {name: round(1e9 * s * np.exp(noise * rng.normal())) for name, s in parts.items()}
+
+
+def priced(record: Any) -> Price:
+    return price_of(summarize([record]), [record])
+
+
+def way(price: Price, name: str) -> Way:
+    return next(one for one in price.ways if one.name == name)
+
+
+def test_the_cost_of_the_shapes_is_what_was_planted() -> None:
+    price = priced(planted())
+    wanted = {
+        "graph": (2 * 1.0 - 0.004 * 40, 0.004 * 40),
+        "graph_dynamic": (1.0 - 0.005 * 32, 0.005 * 40),
+        "xla": (2 * 4.0 - 0.002 * 40, 0.002 * 40),
+        "xla padded to b32": (4.0 - 0.002 * 32, 2 * 0.002 * 32),
+    }
+    assert [one.name for one in price.ways] == list(wanted)
+    for name, (once, each) in wanted.items():
+        one = way(price, name)
+        assert one.once_s.estimate == pytest.approx(once, rel=0.03)
+        assert one.once_s.low < once < one.once_s.high
+        assert one.each_s.estimate == pytest.approx(each, rel=0.02)
+        assert one.each_s.low < each < one.each_s.high
+
+
+def test_the_calls_from_which_xla_pays_are_what_was_planted() -> None:
+    price = priced(planted())
+    paid = pays_from(way(price, "graph"), way(price, "xla"))
+    truth = (7.92 - 1.84) / (0.16 - 0.08)
+    assert paid.estimate == pytest.approx(truth, rel=0.1)
+    assert paid.low < truth < paid.high < 2 * truth
+
+
+def test_the_interval_holds_in_repetitions_of_one_process() -> None:
+    truth, held = (7.92 - 1.84) / (0.16 - 0.08), 0
+    for seed in range(40):
+        price = priced(planted(noise=0.05, seed=seed))
+        paid = pays_from(way(price, "graph"), way(price, "xla"))
+        held += paid.low < truth < paid.high
+    assert held >= 36
+
+
+def test_a_way_that_takes_longer_each_time_never_pays() -> None:
+    price = priced(planted())
+    never = pays_from(way(price, "xla"), way(price, "graph"))
+    assert (never.estimate, never.low) == (np.inf, np.inf)
+
+
+def test_the_steps_are_those_of_the_totals() -> None:
+    price = priced(planted(noise=0.001))
+
+    def best(calls: float) -> str:
+        totals = {one.name: one.once_s.estimate + calls * one.each_s.estimate for one in price.ways}
+        return min(totals, key=lambda name: totals[name])
+
+    names = [step.name for step in price.steps]
+    assert names == ["graph_dynamic", "graph", "xla padded to b32", "xla"]
+    ends = [*(step.calls.estimate for step in price.steps[1:]), np.inf]
+    for step, end in zip(price.steps, ends, strict=True):
+        assert best(step.calls.estimate * 1.01) == step.name
+        assert best(min(end * 0.99, 1e6)) == step.name
+
+
+def test_a_shape_that_is_given_twice_is_met_once_and_called_twice() -> None:
+    once, twice = priced(planted(("b32", "b8"))), priced(planted(("b32", "b32", "b8")))
+    for name in ("graph", "xla"):
+        assert way(once, name).once_s == way(twice, name).once_s
+    assert way(twice, "xla").each_s.estimate == pytest.approx(0.002 * 72, rel=0.02)
+    assert len(twice.shapes) == len(once.shapes) == 6
+
+
+def test_sizes_beside_batch_sizes_are_not_padded() -> None:
+    price = priced(planted(("b32", "48")))
+    assert [one.name for one in price.ways] == ["graph", "graph_dynamic", "xla"]
+
+
+def test_a_mode_that_compiles_for_each_value_is_told_apart() -> None:
+    price = priced(planted(flags=(Flagged(Flag.RECOMPILES, "xla"),)))
+    assert price.recompiling == ["xla"]
+    assert {one.name for one in price.ways} == {"graph", "graph_dynamic"}
+    assert {one.mode for one in price.shapes} == {"graph", "graph_dynamic", "xla"}
+
+
+def test_contaminated_rounds_do_not_count() -> None:
+    record = planted()
+    slow = replace(
+        record.rounds[0],
+        dirty="other load",
+        blocks=tuple(
+            replace(one, parts_ns={name: 100 * ns for name, ns in one.parts_ns.items()})
+            for one in record.rounds[0].blocks
+        ),
+    )
+    clean, spoilt = priced(record), priced(replace(record, rounds=(slow, *record.rounds[1:])))
+    assert way(spoilt, "xla").once_s.estimate == pytest.approx(
+        way(clean, "xla").once_s.estimate, rel=0.02
+    )
