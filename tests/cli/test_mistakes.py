@@ -105,7 +105,7 @@ batch_size=1:5 -> batch_size=1:5: expected an integer; for several trials add -m
 'model=mobile*' -> unknown model 'mobile*'. For all that match: -m 'model=glob(mobile*)'.
 'threads=[]' -> threads: write threads.KEY=N
 tracker=wandb -> tracker=wandb: W&B needs an API key
-resuls -> unknown command 'resuls'. Did you mean 'results'? `xla-sweeps --help` lists all 22.
+resuls -> unknown command 'resuls'. Did you mean 'results'? `xla-sweeps --help` lists all 23.
 results --format xml -> results: argument --format: invalid choice: 'xml'
 results --where modle=tiny -> where, character 1: unknown column 'modle'; did you mean 'model'?
 results nowhere -> nowhere holds no records; measure first: python -m xla_sweeps model=NAME
@@ -130,6 +130,10 @@ explain model=resnet50,vgg16 -> 'model=resnet50,vgg16' gives several values
 explain model=vgg16 scenario=train_step device=cpu
   -> explain: scenario=train_step is not explained; remove
 explain model=vgg16 scenario=fit device=cpu -> explain: scenario=fit is not explained; remove
+shapes model=mobilenet_v2 --sizes 224 -> shapes=[224]: expected from 2 to 16 different ones
+model=mobilenet_v2 shapes=[b4,b3] -> shapes=[b4,b3]: add scenario=new_shapes
+model=mobilenet_v2 scenario=new_shapes shapes=7 -> shapes=[7]: expected from 2 to 16 different
+shapes --sizes 224,256 -> shapes: name a model: xla-sweeps shapes model=mobilenet_v2
 predict-cost mobilenet_v2 -> predict-cost: 'mobilenet_v2': expected KEY=VALUE, as in model=mob
 predict-cost -> predict-cost: name a model: xla-sweeps predict-cost model=mobilenet_v2
 predict-cost keras=2 -> predict-cost: name a model

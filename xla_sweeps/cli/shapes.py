@@ -15,6 +15,7 @@ from xla_sweeps.cli.arguments import add_model, command_parser, read_trials, req
 from xla_sweeps.cli.sweep import Request, measure, plan_of, slots_of
 from xla_sweeps.cli.sweep_options import Options
 from xla_sweeps.config import catalog
+from xla_sweeps.config.scenario import check_shapes
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report import export
 from xla_sweeps.report.overall import busy_words
@@ -50,6 +51,7 @@ def shapes_command(arguments: Sequence[str]) -> int:
             raise ConfigError(f"shapes: {word}: remove it; {chosen}")
     require_model("shapes", options.overrides)
     shapes = _shapes(options.sizes, options.batches)
+    check_shapes(list(map(str, shapes)))
     path = catalog.shipped_sweeps()[DEFINITION]
     asked = Options(
         file=path,
@@ -74,10 +76,10 @@ def shapes_command(arguments: Sequence[str]) -> int:
     ids = {name for task in plan.tasks for name in task.trial_ids}
     measured = rows.load(settings.results_dir)
     records, summaries = read_trials(settings.results_dir, measured, only=ids)
-    if not summaries:
-        raise StoreError("shapes: nothing was measured; see why: xla-sweeps results")
-    name, summary = next(iter(summaries.items()))
-    price = price_of(summary, records[name])
+    name, summary = next(iter(summaries.items()), ("", None))
+    price = price_of(summary, records[name]) if summary else None
+    if not summary or not price or not price.shapes:
+        raise StoreError("shapes: no mode was measured; see why: xla-sweeps results")
     if options.format == "json":
         text = msgspec.json.format(msgspec.json.encode(_document(price)), indent=1).decode() + "\n"
     else:

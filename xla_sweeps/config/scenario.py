@@ -232,25 +232,28 @@ def shapes_of(document: Mapping[str, Any], scenario: Scenario) -> tuple[str, ...
     if given is None and needed:
         size = values.integer(document, "batch_size", at_least=1, at_most=MAX_BATCH)
         return f"b{size}", f"b{size - 1 or 2}"
-    listed = [] if given is None else list(given) if isinstance(given, Sequence) else [given]
-    names = [given] if isinstance(given, str) else list(map(str, listed))
-    written = f"shapes=[{','.join(names)}]"
+    listed = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+    names = [] if given is None else list(map(str, listed))
     if names and not needed:
-        raise ConfigError(f"{written}: add scenario={Scenario.NEW_SHAPES}")
+        raise ConfigError(f"shapes=[{','.join(names)}]: add scenario={Scenario.NEW_SHAPES}")
+    if needed:
+        check_shapes(names)
+    return tuple(names)
+
+
+def check_shapes(names: Sequence[str]) -> None:
+    """Check that they are shapes, and several; else `ConfigError`."""
+    written, as_in = f"shapes=[{','.join(names)}]", "as in shapes=[224,256,288] or shapes=[b32,b7]"
     for name in names:
         try:
             _, batch_size = parse_shape(name)
         except ValueError:
-            raise ConfigError(
-                f"{written}: {name}: expected sizes, as in shapes=[224,256,288], or batch sizes, "
-                "as in shapes=[b32,b7]"
-            ) from None
+            why = f"{name}: expected sizes or batch sizes, {as_in}"
+            raise ConfigError(f"{written}: {why}") from None
         if (batch_size or 0) > MAX_BATCH:
             raise ConfigError(f"{written}: {name}: a batch has at most {MAX_BATCH:,}")
-    if needed and not 1 < len(set(names)) <= MAX_SHAPES:
-        wanted = f"from 2 to {MAX_SHAPES} shapes, as in shapes=[224,256,288] or shapes=[b32,b7]"
-        raise ConfigError(f"scenario={scenario}: expected {wanted}; {len(set(names))} given")
-    return tuple(names)
+    if not 1 < len(set(names)) <= MAX_SHAPES:
+        raise ConfigError(f"{written}: expected from 2 to {MAX_SHAPES} different ones, {as_in}")
 
 
 def contradictions(

@@ -11,7 +11,6 @@ from xla_sweeps.report.figures import NONE, number, round_count
 from xla_sweeps.report.figures import interval as bounds
 from xla_sweeps.report.terminal.explained_lines import align, wrap
 from xla_sweeps.schema.modes import Execution, mode_of
-from xla_sweeps.system.text import count_noun
 
 CALLS = (1, 100, 10_000)
 """Calls of each shape after which the seconds of each way are shown."""
@@ -27,7 +26,7 @@ def shapes_text(price: Price, given: Sequence[str], *, title: str) -> str:
         made = NONE if one.programs is None else str(one.programs)
         times = (*_seconds(one.first_s), *_seconds(one.later_s, 1e-3))
         shapes.append((one.mode, one.shape, *times, made))
-    whole = [("way", "once, s", "95 %", *(f"{count_noun(calls, 'call')}, s" for calls in CALLS))]
+    whole = [("way", "once, s", "95 %", *(f"{calls:,}×, s" for calls in CALLS))]
     for way in price.ways:
         once_s, each_s = way.once_s, way.each_s.estimate
         totals = [number(once_s.estimate + calls * each_s) for calls in CALLS]
@@ -40,8 +39,7 @@ def shapes_text(price: Price, given: Sequence[str], *, title: str) -> str:
 
 def answer(price: Price, given: Sequence[str]) -> Iterator[str]:
     """The way that takes the least by the number of calls, from when XLA pays, what to write."""
-    if not price.steps:
-        yield "No mode was measured on these shapes."
+    if not price.steps:  # all compile again for each value
         return
     first, *others = price.steps
     unit = "calls of each" if len(set(given)) == len(given) else "passes over them"
@@ -82,7 +80,7 @@ def _notes(price: Price) -> Iterator[str]:
     """What the tables leave open."""
     yield (
         "First calls trace and compile; made is the number of programs that they make. Once: what "
-        "first calls take more than later ones."
+        "first calls take more than later ones. N×: all of N calls of each."
     )
     if any(PADDED in way.name for way in price.ways):
         yield (
