@@ -152,3 +152,15 @@ def test_contaminated_rounds_do_not_count() -> None:
     assert way(spoilt, "xla").once_s.estimate == pytest.approx(
         way(clean, "xla").once_s.estimate, rel=0.02
     )
+
+
+def test_a_process_in_which_a_mode_broke_does_not_count() -> None:
+    whole, broken = planted(), planted(seed=1)
+    rounds = [
+        replace(one, blocks=tuple(each for each in one.blocks if each.mode != "xla"))
+        for one in broken.rounds
+    ]
+    records = [whole, replace(broken, replicate=1, rounds=tuple(rounds))]
+    price = price_of(summarize(records), records)
+    assert way(price, "xla").once_s == way(priced(whole), "xla").once_s
+    assert len(way(price, "graph").each) == 1

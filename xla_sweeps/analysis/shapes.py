@@ -22,7 +22,7 @@ from xla_sweeps.analysis.interval import (
 )
 from xla_sweeps.analysis.pool import NOTHING
 from xla_sweeps.analysis.stats import Interval, signed_rank_interval
-from xla_sweeps.analysis.summary import is_on_gpu
+from xla_sweeps.analysis.summary import is_on_gpu, measured_of
 from xla_sweeps.schema.measurement import Flag, Status
 from xla_sweeps.schema.modes import Execution, mode_of
 from xla_sweeps.schema.record import Record
@@ -112,37 +112,42 @@ def price_of(summary: TrialSummary, records: Sequence[Record]) -> Price:
     labels = [mode.label for mode in summary.modes if mode.status is Status.OK]
     flags = {(flag.flag, flag.mode) for record in records for flag in record.flags}
     recompiling = [label for label in labels if (Flag.RECOMPILES, label) in flags]
+    parts = _seconds_of(measured_of(records).counted, labels)
     shapes, ways = list[Shape](), list[Way]()
-    for label in labels:
-        parts = _seconds_of(records, label)
-        if not parts:
-            continue
+    for label, seconds in parts.items():
         programs = records[-1].modes[label].effective.get("programs", {})
         for name in dict.fromkeys(given):
             shapes.append(
                 Shape(
                     mode=label,
                     shape=name,
-                    first_s=_level("prepare", parts[name], on_gpu),
-                    later_s=_level("call", parts[name + LATER], on_gpu),
+                    first_s=_level("prepare", seconds[name], on_gpu),
+                    later_s=_level("call", seconds[name + LATER], on_gpu),
                     programs=programs.get(name),
                 )
             )
         if label not in recompiling:
-            ways += _ways_of(label, parts, given, on_gpu=on_gpu)
+            ways += _ways_of(label, seconds, given, on_gpu=on_gpu)
     return Price(shapes=shapes, ways=ways, steps=steps_of(ways), recompiling=recompiling)
 
 
-def _seconds_of(records: Sequence[Record], label: str) -> Mapping[str, Rounds]:
-    """Of each part of a stream the seconds in the rounds of each process; undisturbed ones."""
-    parts: dict[str, list[np.ndarray]] = {}
+def _seconds_of(
+    records: Sequence[Record], labels: Sequence[str]
+) -> Mapping[str, Mapping[str, Rounds]]:
+    """Of each mode and part of a stream the seconds of each process, in rounds that have them all.
+
+    Undisturbed rounds, where there are any.
+    """
+    seconds: dict[str, dict[str, list[np.ndarray]]] = {}
     for record in records:
         clean = [one for one in record.rounds if not one.dirty] or record.rounds
-        blocks = [block for one in clean for block in one.blocks if block.mode == label]
-        for name in blocks[0].parts_ns if blocks else ():
-            seconds = np.array([block.parts_ns[name] for block in blocks]) / 1e9
-            parts.setdefault(name, []).append(seconds)
-    return parts
+        rounds = [{block.mode: block.parts_ns for block in one.blocks} for one in clean]
+        whole = [parts for parts in rounds if parts.keys() >= {*labels}]
+        for label in labels if whole else ():
+            for name in whole[0][label]:
+                each = np.array([parts[label][name] for parts in whole]) / 1e9
+                seconds.setdefault(label, {}).setdefault(name, []).append(each)
+    return seconds
 
 
 def _ways_of(
