@@ -5,7 +5,9 @@ Such a signature is the mode `graph_dynamic`. XLA compiles for each shape, whate
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
@@ -25,15 +27,17 @@ class NewShapesBench(ShapesBench[modes.ModeExecutable], Bench):
         if mode.execution is not Execution.DYNAMIC:
             return super().make(mode)
         executable = self.new_function(mode)
-        executable.inputs = self.inputs
+        executable.inputs, began = self.inputs, time.perf_counter()
         executable.concrete = executable.function.get_concrete_function()
+        executable.trace_s = time.perf_counter() - began
         return executable
 
     def new_function(self, mode: Mode) -> modes.ModeExecutable:
         """The model in a mode as a function that is new and takes any shape; nothing is traced."""
-        call = self.free_model.call
+        call, by_reading = self.free_model.call, self.sync_by_reading
+        bind = partial(modes.ModeExecutable, mode, inputs=(), sync_by_reading=by_reading)
         if mode.execution is Execution.EAGER:
-            return modes.ModeExecutable(mode=mode, run=call, inputs=())
+            return bind(run=call)
 
         def forward(batch: Any) -> Any:
             return call(batch)
@@ -44,7 +48,7 @@ class NewShapesBench(ShapesBench[modes.ModeExecutable], Bench):
             input_signature=[self._signature()] if mode.execution is Execution.DYNAMIC else None,
             autograph=False,
         )
-        return modes.ModeExecutable(mode=mode, run=function, inputs=(), function=function)
+        return bind(run=function, function=function)
 
     def programs_of(self, executable: modes.ModeExecutable) -> int:
         """Traces, each of which XLA compiles."""
