@@ -80,7 +80,7 @@ def _add_of_rows(parser: argparse.ArgumentParser) -> None:
         default="rows",
         help="rows (default), fastest model at each resolution, distribution of its models, "
         "agreement of devices on their order, podium (by images/s and by gain), families (the best "
-        "of each), or inversions (larger and faster)",
+        "of each), compatibility, or inversions (larger and faster)",
     )
     parser.add_argument(
         "--price-per-hour",

@@ -179,7 +179,7 @@ class TrialColumns:
         blank="the model's",
         default="",
     )
-    effort: str = as_column("quick, standard, publish", shown=PAGE)
+    effort: str = as_column("quick, standard, publish, starts, check", shown=PAGE)
     modes: str = as_column("all modes of the trial: eager,graph,xla", shown=PAGE, default="")
     runtime: str = _question(
         "flags, threads and libraries of TensorFlow that the trial sets, as options: "

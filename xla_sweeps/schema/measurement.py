@@ -32,7 +32,7 @@ class Status(StrEnum):
     OK = "ok"
     """Measured to its end."""
     CONTAMINATED = "contaminated"
-    """Other load on the machine disturbed more than a fifth of the rounds."""
+    """Other load on the machine contaminated more than a fifth of the rounds."""
     WRONG_RESULT = "wrong_result"
     """The outputs are not those of eager execution: times are kept, no speedup is given."""
     UNVERIFIABLE = "unverifiable"
