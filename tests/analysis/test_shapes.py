@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from factories import TRIAL, make_record
+from factories import TRIAL, failed_outcome, make_record
 
-from xla_sweeps.analysis.shapes import Price, Way, pays_from, price_of
+from xla_sweeps.analysis.shapes import Price, Way, pays_from, price_of, steps_of
 from xla_sweeps.analysis.summary import summarize
-from xla_sweeps.schema.measurement import Flag, Flagged
+from xla_sweeps.report.terminal.shapes import answer, shapes_text
+from xla_sweeps.schema.measurement import Flag, Flagged, Status
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.trial import LATER
 
@@ -164,3 +165,64 @@ def test_a_process_in_which_a_mode_broke_does_not_count() -> None:
     price = price_of(summarize(records), records)
     assert way(price, "xla").once_s == way(priced(whole), "xla").once_s
     assert len(way(price, "graph").each) == 1
+
+
+def test_a_short_process_does_not_widen_what_a_long_one_knows() -> None:
+    whole, short = planted(), planted(seed=1)
+    records = [whole, replace(short, replicate=1, rounds=short.rounds[:4])]
+    price = price_of(summarize(records), records)
+    assert way(price, "xla").once_s == way(priced(whole), "xla").once_s
+
+
+def test_all_rounds_count_where_too_few_are_clean() -> None:
+    record = planted()
+    dirty = [replace(one, dirty="other load") for one in record.rounds[:7]]
+    price = priced(replace(record, rounds=(*dirty, *record.rounds[7:])))
+    assert len(way(price, "xla").once[0]) == 10
+    assert np.isfinite(way(price, "xla").once_s.high)
+
+
+def test_a_mode_that_failed_is_named_with_its_reason() -> None:
+    record = planted()
+    lost = failed_outcome(Status.UNSUPPORTED_OP, "XLA has no kernel for Unique")
+    price = priced(replace(record, modes={**record.modes, "xla": lost}))
+    assert [(label, status) for label, status, _ in price.failed] == [("xla", "unsupported_op")]
+    text = shapes_text(price, ("b32", "b8"), title="")
+    assert "✕ xla: unsupported_op: XLA has no kernel for Unique" in text
+    assert "Least time on these 2 batches: graph_dynamic" in text
+
+
+def ways_of(**seconds: tuple[float, float]) -> Price:
+    rng = np.random.default_rng(0)
+    ways = [
+        Way(
+            name=name,
+            once=[once * np.exp(0.001 * rng.normal(size=12))],
+            each=[each * np.exp(0.001 * rng.normal(size=12))],
+        )
+        for name, (once, each) in seconds.items()
+    ]
+    return Price(shapes=[], ways=ways, steps=steps_of(ways), recompiling=[])
+
+
+@pytest.mark.parametrize(
+    ("xla", "said"),
+    [
+        ((3.0, 0.5), "xla up to 44 calls of each ("),  # fewer seconds once, more each
+        ((3.0, 0.1), "xla from the first call on"),
+        ((26.0, 0.1), "xla from 100 calls of each ("),
+        ((26.0, 0.4), "xla never"),
+    ],
+)
+def test_from_when_or_until_when_xla_pays(xla: tuple[float, float], said: str) -> None:
+    price = ways_of(graph=(16.0, 0.2), xla=xla)
+    (line,) = [one for one in answer(price, ("b4", "b3")) if one.startswith("Less than graph")]
+    assert said in line
+    assert "nan" not in line
+
+
+def test_a_gain_within_its_interval_is_no_number_that_is_not_one() -> None:
+    (graph, xla) = ways_of(graph=(1.0, 0.2), xla=(1.0, 0.1999)).ways
+    for one, other in ((graph, xla), (xla, graph)):
+        paid = pays_from(one, other)
+        assert not np.isnan([paid.estimate, paid.low, paid.high]).any()

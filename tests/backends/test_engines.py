@@ -135,6 +135,7 @@ def test_a_program_is_counted_for_each_shape_that_makes_one(engine: str) -> None
         assert one["status"] == "ok"
         assert list(one["programs"]) == ["b2", "b5", "12", "b7"]
         assert list(one["programs"].values()) == NEW_PROGRAMS[mode]
+        assert one["again"] == one["programs"], "a stream knows nothing of the one before"
         assert set(one["parts"]) == {*one["programs"], *(f"{n}_later" for n in one["programs"])}
         assert sum(one["parts"].values()) == one["whole"]
         if any(one["programs"].values()):

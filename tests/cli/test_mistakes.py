@@ -130,7 +130,7 @@ explain model=resnet50,vgg16 -> 'model=resnet50,vgg16' gives several values
 explain model=vgg16 scenario=train_step device=cpu
   -> explain: scenario=train_step is not explained; remove
 explain model=vgg16 scenario=fit device=cpu -> explain: scenario=fit is not explained; remove
-shapes model=mobilenet_v2 --sizes 224 -> shapes=[224]: expected from 2 to 16 different ones
+shapes model=mobilenet_v2 --sizes 224 -> --sizes 224: expected from 2 to 16 different ones
 model=mobilenet_v2 shapes=[b4,b3] -> shapes=[b4,b3]: add scenario=new_shapes
 model=mobilenet_v2 scenario=new_shapes shapes=7 -> shapes=[7]: expected from 2 to 16 different
 shapes --sizes 224,256 -> shapes: name a model: xla-sweeps shapes model=mobilenet_v2

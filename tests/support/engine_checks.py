@@ -206,10 +206,12 @@ def new_shapes() -> Any:
     for mode in desk.trial.modes:
         desk.answer(protocol.Prepare(mode=mode))
         warmed = desk.answer(protocol.WarmUp(mode=mode))
+        again, _ = desk.bench.check_stream(mode)
         block = desk.answer(protocol.TimeBlock(mode=mode, calls=1, settle=False)).block
         shown[mode] = {
             "status": warmed.outcome.status,
             "programs": warmed.outcome.effective["programs"],
+            "again": again,
             "parts": block.parts_ns,
             "whole": block.elapsed_ns,
         }

@@ -21,7 +21,7 @@ from xla_sweeps.analysis.interval import (
     interval_of,
 )
 from xla_sweeps.analysis.pool import NOTHING
-from xla_sweeps.analysis.stats import Interval, signed_rank_interval
+from xla_sweeps.analysis.stats import MIN_PAIRS, Interval, signed_rank_interval
 from xla_sweeps.analysis.summary import is_on_gpu, measured_of
 from xla_sweeps.schema.measurement import Flag, Status
 from xla_sweeps.schema.modes import Execution, mode_of
@@ -30,13 +30,13 @@ from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.schema.trial import LATER, parse_shape
 
 PADDED = " padded to "
-"""After the mode, and before the shape, in the name of a way whose batches are padded."""
+"""Words between mode and shape in the name of a way whose batches are padded."""
 
 _LEAST_S = 1e-6
-"""No first call takes so little more than a later one."""
+"""Seconds that no first call takes more than a later one: less than a clock shows."""
 
 Rounds = Sequence[np.ndarray]
-"""Of each process the seconds of its rounds."""
+"""Seconds of the rounds of each process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,12 +98,14 @@ class Price:
         ways: the modes, and padded ones.
         steps: the ways that take the least, by the number of calls of each shape.
         recompiling: modes that compile again for each value; no way.
+        failed: of each other mode its label, status and the message of its failure.
     """
 
     shapes: Sequence[Shape]
     ways: Sequence[Way]
     steps: Sequence[Step]
     recompiling: Sequence[str]
+    failed: Sequence[tuple[str, Status, str]] = ()
 
 
 def price_of(summary: TrialSummary, records: Sequence[Record]) -> Price:
@@ -128,24 +130,42 @@ def price_of(summary: TrialSummary, records: Sequence[Record]) -> Price:
             )
         if label not in recompiling:
             ways += _ways_of(label, seconds, given, on_gpu=on_gpu)
-    return Price(shapes=shapes, ways=ways, steps=steps_of(ways), recompiling=recompiling)
+    return Price(
+        shapes=shapes,
+        ways=ways,
+        steps=steps_of(ways),
+        recompiling=recompiling,
+        failed=[
+            (mode.label, mode.status, mode.failure.message if mode.failure else "")
+            for mode in summary.modes
+            if mode.label not in parts
+        ],
+    )
 
 
 def _seconds_of(
     records: Sequence[Record], labels: Sequence[str]
 ) -> Mapping[str, Mapping[str, Rounds]]:
-    """Of each mode and part of a stream the seconds of each process, in rounds that have them all.
+    """Seconds of each part of a stream in each process, by mode and part.
 
-    Undisturbed rounds, where there are any.
+    In rounds that have all modes: undisturbed ones if they are enough for an interval, else all.
+    Processes with fewer count only where no other has enough.
     """
-    seconds: dict[str, dict[str, list[np.ndarray]]] = {}
+    processes = []
     for record in records:
-        clean = [one for one in record.rounds if not one.dirty] or record.rounds
-        rounds = [{block.mode: block.parts_ns for block in one.blocks} for one in clean]
-        whole = [parts for parts in rounds if parts.keys() >= {*labels}]
-        for label in labels if whole else ():
-            for name in whole[0][label]:
-                each = np.array([parts[label][name] for parts in whole]) / 1e9
+        rounds = [
+            (one.dirty, {block.mode: block.parts_ns for block in one.blocks})
+            for one in record.rounds
+        ]
+        whole = [(dirty, parts) for dirty, parts in rounds if parts.keys() >= {*labels}]
+        clean = [parts for dirty, parts in whole if not dirty]
+        processes.append(clean if len(clean) >= MIN_PAIRS else [parts for _, parts in whole])
+    long = [one for one in processes if len(one) >= MIN_PAIRS]
+    seconds: dict[str, dict[str, list[np.ndarray]]] = {}
+    for one in long or filter(None, processes):
+        for label in labels:
+            for name in one[0][label]:
+                each = np.array([parts[label][name] for parts in one]) / 1e9
                 seconds.setdefault(label, {}).setdefault(name, []).append(each)
     return seconds
 
@@ -165,7 +185,7 @@ def _ways_of(
         return [np.sum(each, axis=0) for each in zip(*weighed, strict=True)]
 
     yield Way(name=label, once=extra(counts), each=calls(counts), on_gpu=on_gpu)
-    if mode_of(label).execution in (Execution.XLA, Execution.COMPILED) and not _is_mixed(given):
+    if mode_of(label).execution is Execution.XLA and not _is_mixed(given):
         largest = max(counts, key=lambda name: max(filter(None, parse_shape(name))))
         padded = {largest: len(given)}
         yield Way(
@@ -218,6 +238,7 @@ def pays_from(first: Way, second: Way) -> Interval:
         return Interval(estimate=math.inf, low=least, high=math.inf)
     paid = break_even(extra, _bounds(each_s), _bounds(ratio))
     value, low, high = (float(paid[f"break_even_{name}"][0]) for name in ("calls", "low", "high"))
+    high = math.inf if math.isnan(high) else high
     return Interval(estimate=value, low=low, high=high)
 
 

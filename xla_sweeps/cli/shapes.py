@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -42,7 +43,7 @@ _EXAMPLES = """\
 
 
 def shapes_command(arguments: Sequence[str]) -> int:
-    """Measure what is missing, and show the price; exit code 1 if no mode was measured."""
+    """Measure what is missing, and show the price; exit code 1 if no number of calls pays."""
     options = _parser().parse_intermixed_args(list(arguments))
     if options.output is not None:
         export.require_writable(options.output)
@@ -51,7 +52,6 @@ def shapes_command(arguments: Sequence[str]) -> int:
             raise ConfigError(f"shapes: {word}: remove it; {chosen}")
     require_model("shapes", options.overrides)
     shapes = _shapes(options.sizes, options.batches)
-    check_shapes(list(map(str, shapes)))
     path = catalog.shipped_sweeps()[DEFINITION]
     asked = Options(
         file=path,
@@ -116,11 +116,16 @@ def _shapes(sizes: str, batches: str) -> list[int | str]:
     """The shapes in the order given, as the option `shapes` has them."""
     if not sizes and not batches:
         raise ConfigError("shapes: give --sizes 224,256,288 or --batches 32,32,7, or both")
-    words = [word.strip() for word in sizes.split(",") if sizes]
-    return [
-        *(int(word) if word.isdecimal() else word for word in words),
-        *(f"b{word.strip()}" for word in batches.split(",") if batches),
-    ]
+    numbers = [word.strip() for word in sizes.split(",") if sizes]
+    counts = [word.strip() for word in batches.split(",") if batches]
+    given = (("--sizes", sizes, numbers), ("--batches", batches, counts))
+    for option, text, words in given:
+        if not all(re.fullmatch("[1-9][0-9]{0,5}", word) for word in words):
+            raise ConfigError(f"{option} {text}: expected numbers from 1, as in 32,32,7")
+    names = [*numbers, *(f"b{count}" for count in counts)]
+    written = " ".join(f"{option} {text}" for option, text, _ in given if text)
+    check_shapes(names, written=written, as_in="as in --sizes 224,256,288 or --batches 32,7")
+    return [int(name) if name.isdecimal() else name for name in names]
 
 
 def _document(price: Price) -> dict[str, object]:
@@ -130,4 +135,5 @@ def _document(price: Price) -> dict[str, object]:
         "ways": [{"name": w.name, "once_s": w.once_s, "each_s": w.each_s} for w in price.ways],
         "steps": price.steps,
         "recompiling": price.recompiling,
+        "failed": [dict(zip(("mode", "status", "why"), one, strict=True)) for one in price.failed],
     }

@@ -188,9 +188,11 @@ def _data(
 def remarks_of(document: Mapping[str, Any], trial: Trial) -> list[str]:
     """Lines on pictures that are left out, and on an effort that is too short for its calls."""
     remarks = []
-    if SCENARIOS[trial.scenario].starts_processes and trial.effort.mode_cap_s < _LEAST_OF_STARTS_S:
+    long = SCENARIOS[trial.scenario].starts_processes or trial.shapes
+    if long and trial.effort.mode_cap_s < _LEAST_OF_STARTS_S:
+        what = "compiles each shape" if trial.shapes else "starts a process"
         remarks.append(
-            f"scenario={trial.scenario}: a call starts a process and takes seconds, so that "
+            f"scenario={trial.scenario}: a call {what} and takes seconds, so that "
             f"effort={trial.effort.name} ends after a few; effort=starts gives them minutes"
         )
     if trial.data is not None:
@@ -232,7 +234,8 @@ def shapes_of(document: Mapping[str, Any], scenario: Scenario) -> tuple[str, ...
     if given is None and needed:
         size = values.integer(document, "batch_size", at_least=1, at_most=MAX_BATCH)
         return f"b{size}", f"b{size - 1 or 2}"
-    listed = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+    listed = given.split() if isinstance(given, str) else given  # a text, as W&B's runs have it
+    listed = list(listed) if isinstance(listed, Sequence) else [listed]
     names = [] if given is None else list(map(str, listed))
     if names and not needed:
         raise ConfigError(f"shapes=[{','.join(names)}]: add scenario={Scenario.NEW_SHAPES}")
@@ -241,9 +244,14 @@ def shapes_of(document: Mapping[str, Any], scenario: Scenario) -> tuple[str, ...
     return tuple(names)
 
 
-def check_shapes(names: Sequence[str]) -> None:
-    """Check that they are shapes, and several; else `ConfigError`."""
-    written, as_in = f"shapes=[{','.join(names)}]", "as in shapes=[224,256,288] or shapes=[b32,b7]"
+def check_shapes(
+    names: Sequence[str],
+    *,
+    written: str = "",
+    as_in: str = "as in shapes=[224,256,288] or shapes=[b32,b7]",
+) -> None:
+    """Check that they are shapes, and several; else `ConfigError`, with what was `written`."""
+    written = written or f"shapes=[{','.join(names)}]"
     for name in names:
         try:
             _, batch_size = parse_shape(name)

@@ -71,7 +71,8 @@ def answer(row: ComparisonRow) -> str:
         speedup=times(1 / speedup if verdict is Verdict.SLOWER else speedup),
         interval=_sure(row),
         floor=percent(row.speedup.floor),
-        switch=mode_of(row.baseline.mode).switch,
+        switch=mode_of(row.baseline.mode).switch
+        + ", where each shape is called once or twice," * bool(row.trial.shapes),
         advice=_pays_back(row) if verdict is Verdict.FASTER else _open(row),
     )
     return capitalize(text) + _latency(row) + _caveats(row)

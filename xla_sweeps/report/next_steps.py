@@ -40,16 +40,18 @@ def next_steps(row: ComparisonRow) -> Iterator[tuple[str, str]]:
     """The next steps after a comparison of XLA with the same execution without it, by their names.
 
     Of a mode outside TensorFlow, what to write where it is faster than another mode of its
-    framework. Nothing for other pairs, published rows and failures.
+    framework. Of new shapes the command that prices them. Nothing for other pairs, published rows
+    and failures.
     """
     baseline, candidate = row.baseline.mode, row.candidate.mode
     if row.provenance.origin == IMPORTED or not baseline or is_aa_pair(baseline, candidate):
         return
-    if row.trial.shapes:
-        yield from _shapes_step(row)
-        return
     executions = (mode_of(baseline).execution, mode_of(candidate).execution)
     mode, verdict = mode_of(candidate), row.speedup.verdict
+    if row.trial.shapes:
+        if executions[1] in (Execution.XLA, Execution.COMPILED) and not verdict.is_missing:
+            yield from _shapes_step(row)
+        return
     if mode.backend != DEFAULT_BACKEND:
         told = mode.entry.is_method or not is_told_by(row.trial.scenario, candidate)
         if verdict is Verdict.FASTER and not told:

@@ -70,6 +70,7 @@ def run_header(
     size = size_text(model.task, model.resolution_px)
     words = [*([size] if size else []), f"b{trial.batch_size}"]
     words += [] if is_told_by(scenario, candidate) else [str(scenario)]
+    words += trial.shapes
     words += precision_words(trial.precision, trial.tf32)
     return RunHeader(
         trial_id=trial_id,
@@ -110,7 +111,7 @@ def _trial_scalars(trial: Trial) -> dict[str, Any]:
         **({"data": data} if data else {}),
         **({"steps_per_execution": steps} if steps > 1 else {}),
         **({"compile_cache": cache} if cache != "off" else {}),
-        **({"shapes": list(trial.shapes)} if trial.shapes else {}),
+        **({"shapes": " ".join(trial.shapes)} if trial.shapes else {}),
         **({"path": asked["path"]} if asked["path"] else {"weights": asked["weights"]}),
         **({"inputs": inputs} if inputs else {}),
         "scenario": asked["scenario"],

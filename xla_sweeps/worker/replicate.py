@@ -250,26 +250,33 @@ class Replicate:
             pace = timing.pace_of(entry.executable, call_s=call_s, clock=CLOCK)
             call_s, fill_s = pace.call_s, pace.fill_s
         if self._job.trial.shapes:
-            call_s, fill_s = self._check_shapes(label, entry), 0.0
+            call_s, fill_s = self._check_shapes(label, entry), None
         entry.traced = entry.executable.traces()
         return protocol.Warmed(outcome=entry.outcome, call_s=call_s, sync_s=sync_s, fill_s=fill_s)
 
     def _check_shapes(self, label: str, entry: Prepared) -> float:
         """Verify a mode on each shape, and note its programs; returns the seconds of a stream."""
         model = cast(ShapesModel, self._model)
+        self._tell(protocol.Stage(phase=Phase.COMPILE, mode=label, detail="each shape"))
         programs, agreed = model.check_stream(label)
         outcome, proved = entry.outcome, entry.outcome.agreement
         entry.outcome = replace(
             outcome,
             effective={**outcome.effective, "programs": programs},
-            warmup_trend=Trend.NOT_ASSESSED,  # each call is a first one
+            trace_s=None,  # all of it is in each stream
+            first_call_s=None,
+            compile_s=None,
+            warmup_trend=Trend.NOT_ASSESSED,
         )
         is_rounding = proved and agreement.is_no_further(agreed, proved)
         if outcome.status is Status.OK and not agreed.ok and not is_rounding:
             deterministic, is_eager = self._model.deterministic, self._is_reference(mode_of(label))
             status, failure = _gate(agreed, deterministic=deterministic, is_reference=is_eager)
             entry.outcome = replace(entry.outcome, status=status, agreement=agreed, failure=failure)
-        return model.stream(label).elapsed_ns / 1e9
+        self._tell(protocol.Stage(phase=Phase.COMPILE, mode=label, detail="a stream of shapes"))
+        seconds = model.stream(label).elapsed_ns / 1e9
+        self._tell(protocol.Stage(phase=Phase.WARMUP, mode=label))
+        return seconds
 
     def _time_block(self, request: protocol.TimeBlock) -> protocol.Timed:
         entry = self._prepared[request.mode]

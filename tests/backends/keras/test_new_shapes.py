@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.tf, pytest.mark.slow]
         ((224, 224, 3), (96, 96, 3)),
         ((3, 224, 224), (3, 96, 96)),
         ((240, 320, 3), (96, 96, 3)),
+        ((3, 240, 320), (3, 96, 96)),
         ((8, 224, 224, 3), (8, 96, 96, 3)),
         ((128,), (96,)),
         ((128, 16), (96, 16)),
@@ -30,7 +31,37 @@ def test_a_size_is_that_of_an_image_or_of_a_sequence(
 ) -> None:
     from xla_sweeps.backends.keras.new_shapes import resize
 
-    assert resize(InputSpec(shape=shape), 96) == InputSpec(shape=resized)
+    assert resize([InputSpec(shape=shape)], 96) == [InputSpec(shape=resized)]
+
+
+def test_beside_an_image_other_inputs_keep_their_sizes() -> None:
+    from xla_sweeps.backends.keras.new_shapes import resize
+
+    given = [InputSpec(shape=shape) for shape in ((224, 224, 3), (10,), ())]
+    assert [each.shape for each in resize(given, 96)] == [(96, 96, 3), (10,), ()]
+
+
+def test_inputs_by_name_are_paired_by_their_names() -> None:
+    import numpy as np
+    from keras import Input, Model, layers
+
+    from xla_sweeps.backends.keras.building import BuiltModel, forward_of
+    from xla_sweeps.backends.keras.new_shapes import free_sizes
+    from xla_sweeps.backends.keras.sources import LoadedModel
+
+    inputs = {"tokens": Input((16, 2), name="tokens"), "marks": Input((16, 5), name="marks")}
+    both = layers.Concatenate()([inputs["tokens"], inputs["marks"]])
+    model = Model(inputs, layers.GlobalMaxPooling1D()(both))
+    specs = (InputSpec(shape=(16, 2), name="tokens"), InputSpec(shape=(16, 5), name="marks"))
+    loaded = LoadedModel.of_keras(
+        model, specs, pack=lambda batch: dict(zip(("tokens", "marks"), batch, strict=True))
+    )
+    built = BuiltModel(
+        loaded=loaded, call=loaded.forward, params=0, trainable_params=0, step=forward_of
+    )
+    free = free_sizes(built, TRIAL, narrowed=lambda outputs: outputs)
+    batch = (np.ones((2, 9, 2), "float32"), np.zeros((2, 9, 5), "float32"))
+    assert np.asarray(free.call(batch)).tolist() == [[1.0] * 2 + [0.0] * 5] * 2
 
 
 @pytest.mark.parametrize("library", ["keras", "tf_keras"])

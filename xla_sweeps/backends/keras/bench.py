@@ -182,14 +182,22 @@ class KerasBench(ABC, Generic[E]):
         """Nothing, where a program says what it needs."""
 
     @classmethod
-    def float64_outputs(cls, spec: ModelSpec, built: BuiltModel, few: Any) -> list[np.ndarray]:
+    def float64_outputs(
+        cls,
+        spec: ModelSpec,
+        built: BuiltModel,
+        few: Any,
+        change: Callable[[BuiltModel], BuiltModel] = lambda twin: twin,
+    ) -> list[np.ndarray]:
         """Outputs of the same call and weights in float64 on the CPU, one array per head.
+
+        `change` is made to the twin in float64 before it is called.
 
         Raises:
             XlaSweepsError: the model's dtypes are fixed.
         """
         with cls.engine.in_float64():
-            twin = building.float64_twin(spec, built)
+            twin = change(building.float64_twin(spec, built))
             outputs = cls.engine.whole(twin.call)(keras.tree.map_structure(widen, few))
             heads = cls.engine.executables.heads_of(outputs)
         if any(is_floating(head) and head.dtype != np.float64 for head in heads):

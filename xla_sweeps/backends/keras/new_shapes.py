@@ -11,17 +11,17 @@ import gc
 import time
 import traceback
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import keras
 import numpy as np
 
 from xla_sweeps.backends.keras import building
-from xla_sweeps.backends.keras.bench import KerasBench
+from xla_sweeps.backends.keras.bench import REFERENCE_IMAGES, KerasBench
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.executable import Executable
 from xla_sweeps.backends.keras.sources import LoadedModel
@@ -41,8 +41,11 @@ LATER_S = 0.03
 
 _IMAGE_RANK = 3
 
+_CHANNELS = 4
+"""The most channels of an image that has them first."""
+
 _UNLIKE = -1
-"""No size of an input."""
+"""A size that no input has."""
 
 E = TypeVar("E", bound=Executable)
 
@@ -63,7 +66,7 @@ class ShapesBench(KerasBench[E]):
         """Programs that such a function has made so far; 0 for eager execution."""
 
     def without_caches(self) -> AbstractContextManager[object]:
-        """Within it, nothing that was compiled before is found again."""
+        """Nothing, where a function that is new finds nothing that another has compiled."""
         return nullcontext()
 
     def begin(self) -> None:
@@ -76,7 +79,7 @@ class ShapesBench(KerasBench[E]):
         rng, given = np.random.default_rng(self.trial.seed), self.built.inputs
         for name in dict.fromkeys(self.trial.shapes):
             size, count = parse_shape(name)
-            inputs = [resize(each, size) for each in given] if size else given
+            inputs = resize(given, size) if size else given
             batch = draw(inputs, count or self.trial.batch_size, rng)
             self.shape_batches[name] = self.place_batch(batch)
             refusal = f"shapes: {self.trial.model.name} does not take {name}"
@@ -99,6 +102,21 @@ class ShapesBench(KerasBench[E]):
         if not any(parse_shape(name)[0] for name in self.trial.shapes):
             return self.built
         return free_sizes(self.built, self.trial, narrowed=self.engine.narrow)
+
+    def reference_of_shape(self, name: str) -> list[np.ndarray] | None:
+        """Outputs in float64 of the first samples of a shape's batch; None where there are none."""
+
+        def change(twin: BuiltModel) -> BuiltModel:
+            free = self.free_model is not self.built
+            return free_sizes(twin, self.trial, narrowed=lambda each: each) if free else twin
+
+        batch = self.shape_batches[name]
+        few = keras.tree.map_structure(lambda tensor: tensor[:REFERENCE_IMAGES], batch)
+        try:
+            return self.float64_outputs(self.trial.model, self.built, few, change)
+        except Exception:  # dtypes are fixed, or memory does not suffice
+            traceback.print_exc()
+            return None
 
     def eager_of_shape(self, name: str) -> list[np.ndarray]:
         """Outputs of eager execution on a shape's batch, in float64."""
@@ -139,27 +157,44 @@ class ShapesBench(KerasBench[E]):
                 self.reset_state()
                 outputs = executable.read(executable.run(batch))
                 made[name] = self.programs_of(executable) - before
-                agreed = agreement.compare(
-                    outputs,
-                    self.eager_of_shape(name),
-                    precision=self.trial.precision,
-                    classes=self.trial.model.task == "classification",
-                    gpu=self.trial.on_accelerator,
-                )
+                agreed = self._compare_at(name, outputs)
                 seen.append(replace(agreed, reason=agreed.reason and f"at {name}: {agreed.reason}"))
         return made, agreement.worst(seen)
 
+    def _compare_at(self, name: str, outputs: list[np.ndarray]) -> Agreement:
+        """Compare outputs with eager's at a shape; with float64 too where they differ."""
+        eager, facts = self.eager_of_shape(name), self.trial
+        compare = partial(
+            agreement.compare,
+            outputs,
+            eager,
+            precision=facts.precision,
+            classes=facts.model.task == "classification",
+            gpu=facts.on_accelerator,
+        )
+        agreed = compare()
+        reference = None if agreed.ok or not self.deterministic else self.reference_of_shape(name)
+        return compare(reference) if reference else agreed
 
-def resize(given: InputSpec, size: int) -> InputSpec:
-    """An input with another size: height and width of an image or video, else the first size."""
-    sizes = list(given.shape)
-    if len(sizes) < _IMAGE_RANK:
-        places = [0] if sizes else []
-    else:  # channels first, as in PyTorch, or last
-        places = [1, 2] if len(sizes) > _IMAGE_RANK or sizes[1] == sizes[2] else [0, 1]
-    for place in places:
-        sizes[place] = size
-    return replace(given, shape=tuple(sizes))
+
+def resize(inputs: Sequence[InputSpec], size: int) -> list[InputSpec]:
+    """Inputs with another height and width of the images or videos; without any, of the first size.
+
+    Images have their few channels first, as in PyTorch, or last.
+    """
+    images = any(len(given.shape) >= _IMAGE_RANK for given in inputs)
+    resized = []
+    for given in inputs:
+        sizes = list(given.shape)
+        if len(sizes) < _IMAGE_RANK:
+            places = [] if images else [0][: len(sizes)]
+        else:
+            first = len(sizes) > _IMAGE_RANK or sizes[0] <= _CHANNELS < sizes[2]
+            places = [1, 2] if first else [0, 1]
+        for place in places:
+            sizes[place] = size
+        resized.append(replace(given, shape=tuple(sizes)))
+    return resized
 
 
 def _keep(layer: Any) -> Any:
@@ -174,14 +209,18 @@ def free_sizes(built: BuiltModel, trial: Trial, *, narrowed: Callable[[Any], Any
     if not fixed:
         return built
     library = building.keras_library_of(model)
-    inputs = []
-    for tensor, given in zip(fixed, loaded.inputs, strict=True):
-        own, other = given.shape, resize(given, _UNLIKE).shape
-        shape = [None if one != two else one for one, two in zip(own, other, strict=True)]
-        inputs.append(library.Input(shape=shape, dtype=tensor.dtype, name=given.name or None))
+    inputs, given = [], list(loaded.inputs)
+    nest = fixed[0] if isinstance(model, library.Sequential) else model.input
+    if isinstance(nest, Mapping):  # Keras flattens it by its sorted keys
+        by_name = {one.name: one for one in given}
+        names = zip(sorted(nest), given, strict=True)
+        given = [by_name.get(name, one) for name, one in names]
+    for tensor, own, other in zip(fixed, given, resize(given, _UNLIKE), strict=True):
+        sizes = zip(own.shape, other.shape, strict=True)
+        shape = [None if one != two else one for one, two in sizes]
+        inputs.append(library.Input(shape=shape, dtype=tensor.dtype, name=own.name or None))
     try:
-        one = isinstance(model, library.Sequential)
-        nested = inputs[0] if one else keras.tree.pack_sequence_as(model.input, inputs)
+        nested = keras.tree.pack_sequence_as(nest, inputs)
         free = library.models.clone_model(model, nested, clone_function=_keep)
     except Exception:  # it has a fixed size; calling it then says why
         traceback.print_exc()

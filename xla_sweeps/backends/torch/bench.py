@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,10 +82,12 @@ class NewShapesBench(ShapesBench[TorchExecutable], TorchBench):
         """Graphs that torch has captured."""
         return executable.traces()
 
-    def without_caches(self) -> AbstractContextManager[object]:
-        """Within it, nothing that inductor compiled before is found again."""
-        fresh: AbstractContextManager[object] = torch._inductor.utils.fresh_cache()
-        return fresh
+    @contextmanager
+    def without_caches(self) -> Iterator[None]:
+        """Forget, within it, what was captured and compiled, and which sizes were seen to vary."""
+        torch._dynamo.reset()
+        with torch._inductor.utils.fresh_cache():
+            yield
 
     def call_free(self, batch: Any) -> Any:
         """Outputs of the model with free sizes in an eager call."""

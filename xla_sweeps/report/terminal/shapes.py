@@ -39,6 +39,8 @@ def shapes_text(price: Price, given: Sequence[str], *, title: str) -> str:
 
 def answer(price: Price, given: Sequence[str]) -> Iterator[str]:
     """The way that takes the least by the number of calls, from when XLA pays, what to write."""
+    for label, status, why in price.failed:
+        yield f"✕ {label}: {status}{': ' * bool(why)}{why}"
     if not price.steps:  # all compile again for each value
         return
     first, *others = price.steps
@@ -48,7 +50,7 @@ def answer(price: Price, given: Sequence[str]) -> Iterator[str]:
     baseline = next((way for way in price.ways if _runs_as(way, Execution.GRAPH)), None)
     compiled = [way for way in price.ways if _runs_as(way, Execution.XLA)]
     if baseline and compiled:
-        paid = [f"{way.name} {_calls_text(pays_from(baseline, way), unit)}" for way in compiled]
+        paid = [f"{way.name} {_compare(baseline, way, unit)}" for way in compiled]
         yield f"Less than {baseline.name}: {'; '.join(paid)}."
     for step in price.steps:
         mode, _, padded = step.name.partition(PADDED)
@@ -60,16 +62,31 @@ def _runs_as(way: Way, execution: Execution) -> bool:
     return mode_of(way.name.partition(PADDED)[0]).execution is execution
 
 
+def _compare(baseline: Way, way: Way, unit: str) -> str:
+    """From or up to how many calls on a way takes less than the baseline."""
+    extra_s = way.once_s.estimate - baseline.once_s.estimate
+    if extra_s > 0:
+        return _calls_text(pays_from(baseline, way), unit)
+    until = pays_from(way, baseline)
+    if math.isinf(until.estimate):
+        return "from the first call on"
+    return f"up to {_bounded(until, unit)}"
+
+
 def _calls_text(calls: Interval, unit: str) -> str:
     """From how many calls on, with the interval, or that it may never be."""
     if math.isinf(calls.low):
         return "never"
-    least, most = _count(calls.low), _count(calls.high)
     if math.isinf(calls.estimate):
-        return f"not as measured (from {least} {unit} at the earliest)"
-    if math.isinf(calls.high):
-        return f"perhaps from {_count(calls.estimate)} {unit} on ({least} or never)"
-    return f"from {_count(calls.estimate)} {unit} on ({least} to {most})"
+        return f"not as measured (from {_count(calls.low)} {unit} at the earliest)"
+    perhaps = "perhaps " * math.isinf(calls.high)
+    return f"{perhaps}from {_bounded(calls, unit)}"
+
+
+def _bounded(calls: Interval, unit: str) -> str:
+    """A number of calls with its interval."""
+    high = "or never" if math.isinf(calls.high) else f"to {_count(calls.high)}"
+    return f"{_count(calls.estimate)} {unit} ({_count(calls.low)} {high})"
 
 
 def _count(calls: float) -> str:
@@ -89,7 +106,7 @@ def _notes(price: Price) -> Iterator[str]:
         )
     if price.recompiling:
         modes = ", ".join(price.recompiling)
-        yield f"{modes} compiles again for each new value, not only for each shape: it never pays."
+        yield f"Compiles again for each new value, not only for each shape, so never pays: {modes}."
 
 
 def _seconds(interval: Interval, unit_s: float = 1.0) -> tuple[str, str]:

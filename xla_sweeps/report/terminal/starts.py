@@ -9,6 +9,9 @@ from xla_sweeps.report.terminal import console
 from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.system.text import displayable
 
+_MOST_PARTS = 8
+"""Columns that a terminal has place for."""
+
 _PARTS = ("interpreter", "import", "build", "load", "trace", "compile", "call")
 
 
@@ -23,9 +26,12 @@ def starts_table(summary: TrialSummary) -> Table | None:
         return None
     present = dict.fromkeys(name for each in parts.values() for name in each)
     named = [name for name in _PARTS if name in present] or list(present)
+    if len(named) > _MOST_PARTS:
+        return None
     cached = summary.trial.compile_cache != "off"
     columns = [*named, *(["cache, MiB"] if cached else [])]
-    table = console.empty_table("start, s", *columns, right=columns, gap=1)
+    heading = "call, s" if summary.trial.shapes else "start, s"
+    table = console.empty_table(heading, *columns, right=columns, gap=1)
     for mode in summary.modes:
         if own := parts.get(mode.label):
             cells = [number(float(own[name])) if name in own else NONE for name in named]

@@ -197,6 +197,7 @@ def _title(summary: TrialSummary) -> Text:
     epoch = trial.samples < trial.batch_size * trial.batches
     facts += [f"the last of {left}"] if epoch else []
     facts += [trial.scenario] if trial.scenario not in ("", Scenario.CALL) else []
+    facts += [f"shapes {trial.shapes}"] if trial.shapes else []
     facts += [f"Keras {trial.keras}"] if trial.keras else []
     facts += precision_words(trial.precision, trial.tf32)
     if model.params:
