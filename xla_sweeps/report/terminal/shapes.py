@@ -70,7 +70,7 @@ def _compare(baseline: Way, way: Way, unit: str) -> str:
     until = pays_from(way, baseline)
     if math.isinf(until.estimate):
         return "from the first call on"
-    return f"up to {_bounded(until, unit)}"
+    return f"up to {_count_with_bounds(until, unit)}"
 
 
 def _calls_text(calls: Interval, unit: str) -> str:
@@ -80,10 +80,10 @@ def _calls_text(calls: Interval, unit: str) -> str:
     if math.isinf(calls.estimate):
         return f"not as measured (from {_count(calls.low)} {unit} at the earliest)"
     perhaps = "perhaps " * math.isinf(calls.high)
-    return f"{perhaps}from {_bounded(calls, unit)}"
+    return f"{perhaps}from {_count_with_bounds(calls, unit)}"
 
 
-def _bounded(calls: Interval, unit: str) -> str:
+def _count_with_bounds(calls: Interval, unit: str) -> str:
     """A number of calls with its interval."""
     high = "or never" if math.isinf(calls.high) else f"to {_count(calls.high)}"
     return f"{_count(calls.estimate)} {unit} ({_count(calls.low)} {high})"
