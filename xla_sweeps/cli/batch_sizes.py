@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import itertools
 import json
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import msgspec
 
 from xla_sweeps.analysis.batch_sizes import Point, is_done, knees_of, points_of
-from xla_sweeps.cli.arguments import add_model, command_parser, read_trials, require_model
-from xla_sweeps.cli.sweep import Request, measure, plan_of, slots_of
+from xla_sweeps.cli.arguments import add_model, command_parser, require_model
+from xla_sweeps.cli.sweep import Request, measure_aside, plan_of, slots_of, trials_of
 from xla_sweeps.cli.sweep_options import Options
 from xla_sweeps.config import catalog
 from xla_sweeps.config.scenario import MAX_BATCH
@@ -29,7 +27,6 @@ from xla_sweeps.report.terminal.console import warn
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.overrides import key_of
 from xla_sweeps.schema.row import precision_words
-from xla_sweeps.store import rows
 from xla_sweeps.sweeps.definition import Parameter, load_sweep
 from xla_sweeps.sweeps.plan import Plan
 
@@ -55,13 +52,7 @@ def batch_sizes_command(arguments: Sequence[str]) -> int:
             raise ConfigError(f"batch-sizes: {word}: remove it; --sizes chooses the sizes")
     require_model("batch-sizes", options.overrides)
     path = catalog.shipped_sweeps()[DEFINITION]
-    asked = Options(
-        file=path,
-        overrides=options.overrides,
-        config_dir=options.config_dir,
-        dry_run=options.dry_run,
-        accept_contaminated=True,  # a busy machine makes intervals wider
-    )
+    asked = Options.of_answer(path, options)
     sweep, slots, points = load_sweep(path), slots_of(asked)[:1], list[Point]()
     again = ("xla-sweeps", "batch-sizes", *arguments)
     for size in sizes:
@@ -75,11 +66,9 @@ def batch_sizes_command(arguments: Sequence[str]) -> int:
                 raise
             warn(str(error))  # as where there are fewer pictures than a batch has
             break
+        code = measure_aside(request, plan)
         if options.dry_run:
-            measure(request, plan)
             continue
-        with contextlib.redirect_stdout(sys.stderr):  # the answer alone goes to standard output
-            code = measure(request, plan)
         if code > 128:
             return code
         settings = request.composer.settings(plan.tasks[0].words)
@@ -121,9 +110,7 @@ def _sizes(text: str) -> Iterable[int]:
 
 def _points(plan: Plan, settings: Settings) -> list[Point]:
     """The modes of the trials of a plan, from their records; none without a record."""
-    ids = {name for task in plan.tasks for name in task.trial_ids}
-    measured = rows.load(settings.results_dir)
-    records, summaries = read_trials(settings.results_dir, measured, only=ids)
+    _, records, summaries = trials_of(plan, settings.results_dir)
     return [
         point for name, summary in summaries.items() for point in points_of(summary, records[name])
     ]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import fnmatch
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +11,7 @@ from typing import Any
 
 from xla_sweeps.analysis.compatibility import CHECK, COLUMNS, Row, with_own_status
 from xla_sweeps.cli.arguments import add_config_dir, add_output, command_parser, read_trials
-from xla_sweeps.cli.sweep import Request, measure, slots_of
+from xla_sweeps.cli.sweep import Request, measure_aside, slots_of
 from xla_sweeps.cli.sweep_options import Options
 from xla_sweeps.config import catalog
 from xla_sweeps.config.compose import override_values, own_entries
@@ -68,8 +66,7 @@ def compatibility_command(arguments: Sequence[str]) -> int:
     warn(*runs.problems)
     assign_records(tasks, runs, software=request.composer.software, retry=())
     plan = Plan(tasks=tasks, repeated=0, costs=costs_of(runs))
-    with contextlib.redirect_stdout(sys.stdout if options.dry_run else sys.stderr):
-        code = measure(request, plan)  # the answer alone goes to standard output
+    code = measure_aside(request, plan)
     if code > 128 or options.dry_run:
         return code
     checks = _checks(request.store.results_dir, tasks)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -13,8 +11,8 @@ import msgspec
 
 from xla_sweeps.analysis.pool import NOTHING
 from xla_sweeps.analysis.predict_cost import sizes_of
-from xla_sweeps.cli.arguments import add_model, command_parser, read_trials, require_model
-from xla_sweeps.cli.sweep import Request, measure, plan_of, slots_of
+from xla_sweeps.cli.arguments import add_model, command_parser, require_model
+from xla_sweeps.cli.sweep import Request, measure_aside, plan_of, slots_of, trials_of
 from xla_sweeps.cli.sweep_options import Options
 from xla_sweeps.config import catalog
 from xla_sweeps.config.scenario import MAX_BATCH
@@ -28,7 +26,6 @@ from xla_sweeps.report.terminal.predict_cost import cost_text, json_of
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.overrides import key_of
 from xla_sweeps.schema.row import precision_words
-from xla_sweeps.store import rows
 from xla_sweeps.sweeps.definition import Parameter, Sweep, load_sweep
 from xla_sweeps.sweeps.plan import Plan, final_outcome
 
@@ -70,13 +67,7 @@ def predict_cost_command(arguments: Sequence[str]) -> int:
         if chosen := _CHOSEN.get(key_of(word)):
             raise ConfigError(f"predict-cost: {word}: remove it; {chosen}")
     require_model("predict-cost", options.overrides)
-    asked = Options(
-        file=paths[DEFINITIONS[0]],
-        overrides=options.overrides,
-        config_dir=options.config_dir,
-        dry_run=options.dry_run,
-        accept_contaminated=True,  # a busy machine makes intervals wider, and is said below them
-    )
+    asked = Options.of_answer(paths[DEFINITIONS[0]], options)
     request = Request(
         asked,
         _vary(sizes, batch_size=batch_sizes),
@@ -86,11 +77,8 @@ def predict_cost_command(arguments: Sequence[str]) -> int:
         compares=False,
     )
     plan = plan_of(request, self_checks=False)
-    if options.dry_run:
-        return measure(request, plan)
-    with contextlib.redirect_stdout(sys.stderr):  # the answer alone goes to standard output
-        code = measure(request, plan)
-    if code > 128:
+    code = measure_aside(request, plan)
+    if code > 128 or options.dry_run:
         return code
     settings = request.composer.settings(plan.tasks[0].words)
     text = _answer(plan, settings, samples=options.samples, form=options.format)
@@ -137,10 +125,8 @@ def _vary(sweep: Sweep, **numbers: Sequence[int]) -> Sweep:
 
 def _answer(plan: Plan, settings: Settings, *, samples: int | None, form: str) -> str:
     """The cost of each mode at each size, from the trials of a plan, as text or JSON."""
-    ids = {name for task in plan.tasks for name in task.trial_ids}
-    measured = rows.load(settings.results_dir)
+    measured, records, summaries = trials_of(plan, settings.results_dir)
     pools = measured.pools()
-    records, summaries = read_trials(settings.results_dir, measured, only=ids)
     sizes = sizes_of(
         (summary, records[name], pools.get(name, NOTHING)) for name, summary in summaries.items()
     )

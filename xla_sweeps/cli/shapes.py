@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
 
 from xla_sweeps.analysis.shapes import Price, price_of
-from xla_sweeps.cli.arguments import add_model, command_parser, read_trials, require_model
-from xla_sweeps.cli.sweep import Request, measure, plan_of, slots_of
+from xla_sweeps.cli.arguments import add_model, command_parser, require_model
+from xla_sweeps.cli.sweep import Request, measure_aside, plan_of, slots_of, trials_of
 from xla_sweeps.cli.sweep_options import Options
 from xla_sweeps.config import catalog
 from xla_sweeps.config.scenario import check_shapes
@@ -24,7 +22,6 @@ from xla_sweeps.report.terminal.shapes import shapes_text
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.overrides import key_of
 from xla_sweeps.schema.row import precision_words
-from xla_sweeps.store import rows
 from xla_sweeps.sweeps.definition import Parameter, load_sweep
 
 DEFINITION = "new_shapes"
@@ -53,29 +50,18 @@ def shapes_command(arguments: Sequence[str]) -> int:
     require_model("shapes", options.overrides)
     shapes = _shapes(options.sizes, options.batches)
     path = catalog.shipped_sweeps()[DEFINITION]
-    asked = Options(
-        file=path,
-        overrides=options.overrides,
-        config_dir=options.config_dir,
-        dry_run=options.dry_run,
-        accept_contaminated=True,  # a busy machine makes intervals wider
-    )
+    asked = Options.of_answer(path, options)
     sweep = load_sweep(path)
     given = Parameter(distribution="constant", values=(shapes,))
     definition = replace(sweep, parameters={**sweep.parameters, "shapes": given})
     again = ("xla-sweeps", "shapes", *arguments)
     request = Request(asked, definition, slots_of(asked)[:1], again=again, compares=False)
     plan = plan_of(request, self_checks=False)
-    if options.dry_run:
-        return measure(request, plan)
-    with contextlib.redirect_stdout(sys.stderr):  # the answer alone goes to standard output
-        code = measure(request, plan)
-    if code > 128:
+    code = measure_aside(request, plan)
+    if code > 128 or options.dry_run:
         return code
     settings = request.composer.settings(plan.tasks[0].words)
-    ids = {name for task in plan.tasks for name in task.trial_ids}
-    measured = rows.load(settings.results_dir)
-    records, summaries = read_trials(settings.results_dir, measured, only=ids)
+    _, records, summaries = trials_of(plan, settings.results_dir)
     name, summary = next(iter(summaries.items()), ("", None))
     price = price_of(summary, records[name]) if summary else None
     if not summary or not price or not price.shapes:

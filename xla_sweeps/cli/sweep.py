@@ -8,9 +8,10 @@ import os
 import random
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ import msgspec
 from xla_sweeps.analysis.compatibility import CHECK
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.cli.agents import agents_command
+from xla_sweeps.cli.arguments import read_trials
 from xla_sweeps.cli.sweep_options import DEVICE, Options, options_of
 from xla_sweeps.config import catalog
 from xla_sweeps.config.combinations import write_choice
@@ -34,6 +36,8 @@ from xla_sweeps.schema.backend import default_backend
 from xla_sweeps.schema.columns import AA_TAG
 from xla_sweeps.schema.overrides import key_of, override_value
 from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.row import TrialSummary
+from xla_sweeps.store import rows
 from xla_sweeps.store.claim import remove_left
 from xla_sweeps.store.planned import keep
 from xla_sweeps.store.rows import load_runs
@@ -156,6 +160,21 @@ def measure(request: Request, plan: Plan) -> int:
         outcome = _driver(request, plan, launcher, board, source).run(plan.tasks)
     tasks = [*plan.tasks, *(source.tasks if source else ())]
     return _conclude(request, tasks, outcome, json_ui=json_ui)
+
+
+def measure_aside(request: Request, plan: Plan) -> int:
+    """`measure`, whose lines go to standard error: an answer alone goes to standard output."""
+    with contextlib.redirect_stdout(sys.stdout if request.options.dry_run else sys.stderr):
+        return measure(request, plan)
+
+
+def trials_of(
+    plan: Plan, results_dir: Path
+) -> tuple[rows.Rows, Mapping[str, Sequence[Record]], Mapping[str, TrialSummary]]:
+    """Rows of a folder, with records and summaries of the trials of a plan that have any."""
+    ids = {name for task in plan.tasks for name in task.trial_ids}
+    kept = rows.load(results_dir)
+    return kept, *read_trials(results_dir, kept, only=ids)
 
 
 def _load_definition(options: Options) -> Sweep:
