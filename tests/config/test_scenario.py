@@ -180,11 +180,28 @@ def test_what_does_not_fit_the_pictures_is_refused_in_one_line(
 @pytest.mark.parametrize(
     ("effort", "says"), [("quick", "effort=starts"), ("publish", ""), ("starts", "")]
 )
-def test_an_effort_that_is_too_short_for_starts_of_processes_is_remarked(
-    effort: str, says: str
+@pytest.mark.parametrize("scenario", ["cold_start", "new_shapes"])
+def test_an_effort_that_is_too_short_for_calls_of_seconds_is_remarked(
+    scenario: str, effort: str, says: str
 ) -> None:
-    trial = settings("scenario=cold_start", f"effort={effort}").trial
+    trial = settings(f"scenario={scenario}", f"effort={effort}").trial
     remarks = " ".join(remarks_of({}, trial))
     assert says in remarks
     assert bool(remarks) is bool(says)
     assert remarks_of({}, settings(f"effort={effort}").trial) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "shapes"),
+    [
+        ("shapes=[224,256]", ("224", "256")),
+        ("shapes=[b32,b32,b7]", ("b32", "b32", "b7")),
+        ("shapes='b8 b3'", ("b8", "b3")),  # as a W&B run has it
+        ("batch_size=8", ("b8", "b7")),
+        ("batch_size=1", ("b1", "b2")),
+    ],
+)
+def test_shapes_are_a_list_or_a_text_or_the_batch_size_and_one_less(
+    given: str, shapes: tuple[str, ...]
+) -> None:
+    assert settings("scenario=new_shapes", given).trial.shapes == shapes

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from factories import config_of, make_record
+from factories import TRIAL, config_of, make_record
 
 from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.report.advice import answer
 from xla_sweeps.report.next_steps import explain_command, fastest_way, next_steps
 from xla_sweeps.report.terminal.tables import show_trial
 from xla_sweeps.schema.measurement import Flagged
-from xla_sweeps.schema.modes import SCENARIOS
+from xla_sweeps.schema.modes import SCENARIOS, Scenario
 from xla_sweeps.schema.row import ComparisonRow
 
 
@@ -128,3 +131,12 @@ def test_the_end_of_a_trial_has_at_most_15_lines(
     show_trial(summarize([record]), places={"record": "results/records/0.json", "table": "x"})
     lines = [line for line in capsys.readouterr().out.splitlines() if line.strip()]
     assert len(lines) <= 15, lines
+
+
+def test_new_shapes_name_the_command_that_says_from_how_many_calls_a_mode_pays() -> None:
+    trial = replace(TRIAL, scenario=Scenario.NEW_SHAPES, shapes=("b32", "96", "b7"))
+    record = make_record({"graph": 0.2, "xla": 0.9}, noise=0.02, trial=trial)
+    row = next(one for one in summarize([record]).comparisons if one.headline)
+    command = "xla-sweeps shapes model=resnet50 source=applications resolution=224"
+    assert dict(next_steps(row)) == {"calls": f"{command} --sizes 96 --batches 32,7"}
+    assert "where each shape is called once or twice" in answer(row)
