@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.measurement import OUT_OF_MEMORY, Status
 from xla_sweeps.schema.record import Record, outcome_of
 from xla_sweeps.schema.row import TrialSummary
 
 FLAT = 0.05
 """Share of the most throughput that the knee is below it, and the least gain of a larger size."""
-
-OUT_OF_MEMORY = (Status.OOM_GPU, Status.OOM_HOST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,6 +76,9 @@ class Status(StrEnum):
 UNFINISHED = (Status.INTERRUPTED, Status.INFRA)
 """Statuses of a mode whose measurement was not completed; it is measured again."""
 
+OUT_OF_MEMORY = (Status.OOM_GPU, Status.OOM_HOST)
+"""Statuses of what needs more memory than there is."""
+
 
 class Phase(StrEnum):
     """Stage of a replicate."""

@@ -19,7 +19,7 @@ from xla_sweeps.analysis.estimates import Samples, figure
 from xla_sweeps.analysis.guard import LOOK, Change, Pair
 from xla_sweeps.config.settings import least_memory_bytes
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.measurement import OUT_OF_MEMORY, Status
 from xla_sweeps.schema.modes import headline_candidates, label_of, mode_of
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import ReplicateJob, Trial
@@ -29,8 +29,6 @@ from xla_sweeps.trial.runner import conduct, stop_signals
 from xla_sweeps.trial.sides import Side
 from xla_sweeps.trial.tracking import tracker_named
 from xla_sweeps.trial.workers import Stop
-
-_OUT_OF_MEMORY = (Status.OOM_GPU, Status.OOM_HOST)
 
 HOLDER = "guard"
 
@@ -183,7 +181,7 @@ class MeasuredPair:
         """True if a process or a mode ran out of memory."""
         ends = [result.status for result, _ in self.seen.values()]
         ends += [one.status for result, _ in self.seen.values() for one in result.modes.values()]
-        return any(end in _OUT_OF_MEMORY for end in ends)
+        return any(end in OUT_OF_MEMORY for end in ends)
 
     def failures(self, mode: str) -> dict[str, str]:
         """The message of each side that failed in a mode."""

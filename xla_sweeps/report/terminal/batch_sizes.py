@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from xla_sweeps.analysis.batch_sizes import FLAT, OUT_OF_MEMORY, Knee, Point, knees_of
+from xla_sweeps.analysis.batch_sizes import FLAT, Knee, Point, knees_of
 from xla_sweeps.report.figures import NONE, interval, number, percent, size
 from xla_sweeps.report.terminal.explained_lines import WIDTH, align, wrap
-from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.measurement import OUT_OF_MEMORY, Status
 
 _LEAST = 4
 """Columns that the longest bar has at least."""
