@@ -109,6 +109,12 @@ def fixed():
 
 def broken():
     raise ValueError("no such file")
+
+def imports():
+    import nothing_here
+
+def large():
+    raise MemoryError("for the weights")
 """
 
 SWEEP = """
@@ -124,6 +130,8 @@ parameters:
         ("path=mistaken.py:fixed batch_size=3", "for batches of 2; use batch_size=2"),
         ("path=mistaken.py:free", "path=mistaken.py:free: unknown inputs; give resolution="),
         ("path=mistaken.py:nothing", "path=mistaken.py:nothing returned a NoneType, which cannot"),
+        ("path=mistaken.py:broken", "failed: ValueError: no such file (mistaken.py:14)"),
+        ("path=mistaken.py:imports", "No module named 'nothing_here' (mistaken.py:17)"),
     ],
 )
 def test_a_request_that_the_model_refuses_leaves_no_record_and_no_run(
@@ -143,10 +151,10 @@ def test_a_model_that_fails_or_that_a_sweep_asks_for_is_a_row(tmp_path: Path) ->
     (tmp_path / "mistaken.py").write_text(MISTAKEN)
     (tmp_path / "s.yaml").write_text(SWEEP)
     own = ("model=local", "trust_code=true", "modes=[graph,xla]", *SHORT)
-    tracked = ("path=mistaken.py:broken", "tracker=wandb_offline")
+    tracked = ("path=mistaken.py:large", "tracker=wandb_offline")
     code, out, _ = finished(*own, *tracked, cwd=tmp_path)
-    assert (code, "no such file" in out) == (1, True)
-    assert [record.status for record in records(tmp_path)] == [Status.BUILD_ERROR]
+    assert (code, "MemoryError: for the weights" in out) == (1, True)
+    assert [record.status for record in records(tmp_path)] == [Status.OOM_HOST]
     assert len(list(tmp_path.rglob("offline-run-*"))) == 1
     more = (*own, "path=mistaken.py:fixed", "tracker=none", "effort.duplicates=0")
     done = command("sweep", "s.yaml", *more, cwd=tmp_path)

@@ -21,9 +21,10 @@ from xla_sweeps.backends.keras.sources.applications import library_named
 from xla_sweeps.backends.keras.sources.inputs import bind, draw, from_specs
 from xla_sweeps.config.own_inputs import needs_inputs, takes_by_name
 from xla_sweeps.config.own_modules import is_module, require_inference
-from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 from xla_sweeps.trial.failures import error_line, root_cause
+from xla_sweeps.worker.lines import users_line
 
 _SAVED_MODEL = "xla_sweeps.backends.tensorflow.sources.saved_model"
 """Loads a SavedModel, which is TensorFlow's own."""
@@ -36,7 +37,7 @@ def load(spec: ModelSpec, *, batch_size: int, first: Wrap) -> LoadedModel:
     """Load or build the model; its weights stay as they are.
 
     Raises:
-        XlaSweepsError: it cannot be loaded or cannot be called.
+        ConfigError: it cannot be loaded or cannot be called.
     """
     path = spec.recipe["path"]
     if spec.recipe["kind"] == "saved_model":
@@ -75,7 +76,7 @@ def _load_keras(path: str, module: str | None) -> Any:
         elif isinstance(cause, NameError):  # of a Lambda, whose module is not in the file
             reason, fix = f"{cause}, in a Lambda layer of the file", _BY_CODE
         name = f"{'Keras' if library is keras else library.__name__} {library.__version__}"
-        raise XlaSweepsError(f"{reason}: path={path}: {name} cannot load it; {fix}") from error
+        raise ConfigError(f"{reason}: path={path}: {name} cannot load it; {fix}") from error
 
 
 def load_file(library: Any, path: str | Path, **how: Any) -> Any:
@@ -115,9 +116,13 @@ def _import_named(name: str, where: str) -> Any:
     try:
         return _import(name)
     except Exception as error:
-        raise XlaSweepsError(
-            f"{where}: {name} cannot be imported: {type(error).__name__}: {error_line(error)}"
-        ) from error
+        raise ConfigError(f"{where}: {name} cannot be imported: {_describe(error)}") from error
+
+
+def _describe(error: Exception) -> str:
+    """What the user's code raised, and in which of its lines."""
+    line = users_line(error)
+    return f"{type(error).__name__}: {error_line(error)}" + (f" ({line})" if line else "")
 
 
 def _call_function(path: str, spec: ModelSpec) -> Any:
@@ -134,10 +139,10 @@ def _call_function(path: str, spec: ModelSpec) -> Any:
     taken = inspect.signature(function).parameters
     try:
         return function(**{name: value for name, value in offered.items() if name in taken})
+    except MemoryError:
+        raise
     except Exception as error:
-        raise XlaSweepsError(
-            f"path={path} failed: {type(error).__name__}: {error_line(error)}"
-        ) from error
+        raise ConfigError(f"path={path} failed: {_describe(error)}") from error
 
 
 def _import(name: str) -> Any:
@@ -330,7 +335,7 @@ def _refuse_callables(outputs: Any, where: str) -> None:
     """Refuse a layer or function among outputs, as of a call that forgot to apply it."""
     for output in keras.tree.flatten(outputs):
         if callable(output):
-            raise XlaSweepsError(
+            raise ConfigError(
                 f"{where}: the model returns a {type(output).__name__}, not tensors; apply it in "
                 "the model's call"
             )

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from xla_sweeps.backends.keras.sources import LoadedModel, not_loaded
-from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.trial import ModelSpec
 
 _INTERNAL = {"RetinaNetLabelEncoder": "keras_hub.src.models.retinanet.retinanet_label_encoder"}
@@ -90,7 +90,7 @@ def _from_preset(library: Any, spec: ModelSpec, preset: str) -> Any:
         and None not in sizes[1:]
         and tuple(sizes[1:]) != spec.inputs[0].shape
     ):
-        raise XlaSweepsError(
+        raise ConfigError(
             f"weights={spec.weights}: the preset '{name}' takes {sizes[1]} x {sizes[2]} px only"
         )
     return model

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.keras.sources.inputs import bind, from_specs
-from xla_sweeps.errors import XlaSweepsError, unknown_name
+from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 
 
@@ -33,7 +33,7 @@ def adapt(
     named.
 
     Raises:
-        XlaSweepsError: it has nothing to call, or the inputs are unknown.
+        ConfigError: it has nothing to call, or the inputs are unknown.
     """
     endpoint = _endpoint(saved, where)
     concrete = _concrete(endpoint, where)
@@ -66,7 +66,7 @@ def _endpoint(saved: Any, where: str) -> Callable[..., Any]:
         return signatures.get("serving_default") or next(iter(signatures.values()))  # type: ignore[no-any-return]
     names = ", ".join(signatures)
     several = f"signatures: {names}; name one: signature={names.partition(',')[0]}"
-    raise XlaSweepsError(
+    raise ConfigError(
         f"{where} has nothing to call: no __call__, serve or serving_default; "
         f"{several if names else 'signatures: none'}"
     )
@@ -83,7 +83,7 @@ def _concrete(endpoint: Any, where: str) -> Any:
     if hasattr(endpoint, "structured_input_signature"):
         concretes = [endpoint]
     if not concretes:
-        raise XlaSweepsError(
+        raise ConfigError(
             f"{where} was saved without a traced function; save it with an input signature"
         )
     inference = [
