@@ -116,21 +116,23 @@ def as_rates(call_s: Seconds, inputs: npt.NDArray[np.int64]) -> Seconds:
         call_s: shape (rounds, modes).
         inputs: of each round, its position.
     """
-    chosen, place, counts = np.unique(inputs, return_inverse=True, return_counts=True)
-    rounds = len(call_s)
-    if rounds <= len(chosen):
+    counts = np.bincount(inputs)
+    place = np.cumsum(counts > 0)[inputs] - 1
+    counts = counts[counts > 0]
+    rounds, chosen = len(call_s), len(counts)
+    if rounds <= chosen:
         return call_s
     logs = np.log(call_s)
     logs[:, :-1] -= logs[:, -1:]  # ratios to the last mode, whose seconds are their weights
     middles = np.array(
-        [[_middle(column) for column in logs[place == index].T] for index in range(len(chosen))]
+        [[_middle(column) for column in logs[place == index].T] for index in range(chosen)]
     )
     weights = np.exp(middles)
     weights[:, :-1] *= weights[:, -1:]
     sums = weights.sum(axis=0)
-    levels = np.log(np.append(sums[:-1] / sums[-1], sums[-1] / len(chosen)))
+    levels = np.log(np.append(sums[:-1] / sums[-1], sums[-1] / chosen))
     shares = (weights / sums * (rounds / counts)[:, None])[place]
-    widened = np.sqrt(np.square(shares).sum(axis=0) / (rounds - len(chosen)))
+    widened = np.sqrt(np.square(shares).sum(axis=0) / (rounds - chosen))
     logs = levels + (logs - middles[place]) * widened
     logs[:, :-1] += logs[:, -1:]
     rates: Seconds = np.exp(logs)

@@ -113,7 +113,7 @@ def log_quantile(
     """
     logs = np.log(np.asarray(values, dtype=float))
     ordered = np.sort(logs)
-    middle = float(np.quantile(ordered, share))
+    middle = _quantile_of(ordered, share)
     variance = ordered.size * share * (1 - share)
     starts = np.arange(0, logs.size, group)
     if group > 1 < starts.size:
@@ -123,6 +123,14 @@ def log_quantile(
     ranks = np.clip(ordered.size * share + np.array([-reach, reach]), 0, ordered.size - 1)
     low, high = ordered[ranks.astype(int)]
     return middle, float(high - low) / 2 / 1.96
+
+
+def _quantile_of(ordered: _Numbers, share: float) -> float:
+    """`numpy.quantile` of ordered values, to the last bit, in a tenth of its time."""
+    below, between = divmod((ordered.size - 1) * share, 1)
+    low, high = ordered[int(below)], ordered[min(int(below) + 1, ordered.size - 1)]
+    step = high - low
+    return float(low + step * between if between < 0.5 else high - step * (1 - between))
 
 
 def q_values(p_values: Sequence[float]) -> list[float]:
@@ -178,13 +186,16 @@ def trend_interval(values: Sequence[float], *, level: float = 0.95) -> Interval:
 
 def drifts(log_ratios: Sequence[float] | _Numbers) -> bool:
     """True if a ratio surely changes over the rounds by more than `DRIFT`, slowly or at once."""
-    split = np.array_split(np.exp(log_ratios), min(len(log_ratios), _DRIFT_PARTS))
-    parts = [float(part.mean()) for part in split]
-    if max(parts) <= (1 + DRIFT) * min(parts):
+    parts = min(len(log_ratios), _DRIFT_PARTS)
+    share, more = divmod(len(log_ratios), parts)
+    sizes = share + (np.arange(parts) < more)
+    means = np.add.reduceat(np.exp(log_ratios), np.cumsum(sizes) - sizes) / sizes
+    if means.max() <= (1 + DRIFT) * means.min():
         return False
-    change = trend_interval(parts, level=0.995)
+    levels = means.tolist()
+    change = trend_interval(levels, level=0.995)
     return (
-        change.low > DRIFT or change.high < -DRIFT or shifts(parts, by=DRIFT, chance=_DRIFT_CHANCE)
+        change.low > DRIFT or change.high < -DRIFT or shifts(levels, by=DRIFT, chance=_DRIFT_CHANCE)
     )
 
 
