@@ -14,10 +14,13 @@ from commands import fresh_command
 from factories import failed_outcome, make_record
 from in_process import command
 
+from xla_sweeps.analysis.compatibility import NEEDED
 from xla_sweeps.config.catalog import load_layers
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import identify, settings_of
 from xla_sweeps.report import study
+from xla_sweeps.report.compatibility import sentence
+from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.store import rows
 from xla_sweeps.store.store import Store
@@ -69,6 +72,16 @@ def test_the_answer_counts_the_checks_alone_and_gives_the_reasons(measured: Path
         "slower seq_conv (examples): 0.50×",
     ):
         assert part in said
+
+
+def test_models_that_were_too_disturbed_to_be_timed_are_counted() -> None:
+    row: dict[str, Any] = dict.fromkeys(NEEDED, "") | {"candidate": "xla", "baseline": "graph", "status": "ok"}
+    rows = [
+        row | {"verdict": verdict, "speedup": speedup, "failed_mode": ""}
+        for verdict, speedup in ((Verdict.FASTER, 2.0), (Verdict.NOT_MEASURED, None))
+    ]
+    assert sentence(rows).endswith("1 faster, 0 slower, 0 as fast, 0 not told apart, 1 not timed.")
+    assert sentence(rows[:1]).endswith("0 not told apart.")
 
 
 def test_the_answer_is_given_as_data_and_markdown(measured: Path) -> None:

@@ -33,6 +33,8 @@ def sentence(rows: Sequence[Row]) -> str:
         words = {Verdict.EQUIVALENT: "as fast", Verdict.AMBIGUOUS: "not told apart"}
         words = {Verdict.FASTER: "faster", Verdict.SLOWER: "slower", **words}
         told = ", ".join(f"{counts[verdict]} {word}" for verdict, word in words.items())
+        untimed = counts["agree"] - sum(counts[verdict] for verdict in words)
+        told += f", {untimed} not timed" if untimed > 0 else ""
         text += f" Against {name_of(rows[0]['baseline'])}: {told}."
     return text
 
