@@ -13,6 +13,7 @@ from xla_sweeps.report.figures import digits, interval, percent, round_count, sh
 from xla_sweeps.report.flag_texts import FLAG_TEXTS
 from xla_sweeps.report.sentences import (
     FAILURES,
+    REMARKS,
     fill,
 )
 from xla_sweeps.schema.backend import backend_named
@@ -71,8 +72,7 @@ def answer(row: ComparisonRow) -> str:
         speedup=times(1 / speedup if verdict is Verdict.SLOWER else speedup),
         interval=_sure(row),
         floor=percent(row.speedup.floor),
-        switch=mode_of(row.baseline.mode).switch
-        + ", where each shape is called once or twice," * bool(row.trial.shapes),
+        switch=mode_of(row.baseline.mode).switch + REMARKS.get(row.trial.scenario, ""),
         advice=_pays_back(row) if verdict is Verdict.FASTER else _open(row),
     )
     return capitalize(text) + _latency(row) + _caveats(row)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.modes import Scenario
 
 TOO_LITTLE = "too little to tell"
 
@@ -94,6 +95,11 @@ SENTENCES: Mapping[str, str] = {
     "equal modes look different. Run `xla-sweeps doctor`.",
 }
 """Sentences and parts of sentences by name, with places for figures and names."""
+
+REMARKS: Mapping[str, str] = {
+    str(Scenario.NEW_SHAPES): ", where each shape is called once or twice,"
+}
+"""What follows the mode to keep, of a scenario in which it is not the answer for every call."""
 
 
 def fill(name: str, **values: object) -> str:

@@ -49,6 +49,7 @@ PACKAGE: Mapping[str, Any] = {
     "names": {mode: mode.called for mode in MODES.values()},
     "calls": {scenario: facts.call for scenario, facts in SCENARIOS.items()},
     "switches": {mode: mode.switch for mode in MODES.values()},
+    "remarks": sentences.REMARKS,
     "executions": {mode: mode.execution for mode in MODES.values()},
     "chosen": [execution for execution in Execution if execution.is_chosen],
     "costs": COST_COLUMNS,

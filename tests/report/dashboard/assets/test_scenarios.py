@@ -92,6 +92,16 @@ def test_a_page_of_one_scenario_has_no_picker_of_scenarios(
     assert " in call" not in browser.evaluate("document.getElementById('title').innerText")
 
 
+@pytest.mark.parametrize("scenario", ["call", "new_shapes"])
+def test_what_to_keep_for_new_shapes_is_no_answer_for_later_calls(
+    browser: Browser, tmp_path: Path, scenario: str
+) -> None:
+    visit(browser, write_page(tmp_path / "page.html", [row(1, 50.0, scenario=scenario)]))
+    said = browser.evaluate("document.querySelector('main').innerText")
+    remark = ", where each shape is called once or twice," * (scenario != "call") + " for"
+    assert f"Keep tf.function(jit_compile=False){remark}" in said
+
+
 def test_what_changed_is_of_one_scenario(browser: Browser, tmp_path: Path) -> None:
     common = {"device": "CPU", "quantity": "xla throughput", "p_value": 0.0, "q_value": 0.0}
     changes = [

@@ -174,7 +174,7 @@ function verdictSentence(view, row, candidate, baseline) {
     speedup: times(slower ? 1 / speedup : speedup),
     interval: say("interval", { bounds, replicates }),
     floor: `${percent(100 * row.floor)} %`,
-    switch: switchOf(view.state.baseline) ?? baseline,
+    switch: (switchOf(view.state.baseline) ?? baseline) + (ownOf(PACKAGE.remarks, row.scenario) ?? ""),
     advice: verdict === "faster" ? paysBackOne(row) : openOf(row),
   });
 }
