@@ -48,6 +48,13 @@ class Counter(Plain):
     def call(self, x, training=False):
         self.calls.assign_add(1.0)
         return super().call(x) * self.calls, None
+class Counting(Plain):
+    def __init__(self):
+        super().__init__()
+        self.calls = tf.Variable(0.0)
+    def call(self, x, training=False):
+        self.calls.assign_add(1.0)
+        return super().call(x) * self.calls
 class Module(tf.Module):
     def __init__(self):
         self.weights = tf.Variable(tf.ones((4, 2)))
@@ -132,6 +139,11 @@ for name, maker in PAIRS.items():
     )
     assert two != three, name
     assert two == again, name
+counting = Counting()
+counting(batch)
+with shipping._kept_state(counting):
+    counting(batch)
+assert float(counting.calls) == 1, "a variable that Keras does not list"
 assert float(CASES["counter"][0].calls) == 1, "only the call that creates the variables"
 from tensorflow.python.eager import context
 from xla_sweeps.api.kernel import gpus_held

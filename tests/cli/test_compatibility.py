@@ -75,7 +75,11 @@ def test_the_answer_counts_the_checks_alone_and_gives_the_reasons(measured: Path
 
 
 def test_models_that_were_too_disturbed_to_be_timed_are_counted() -> None:
-    row: dict[str, Any] = dict.fromkeys(NEEDED, "") | {"candidate": "xla", "baseline": "graph", "status": "ok"}
+    row: dict[str, Any] = dict.fromkeys(NEEDED, "") | {
+        "candidate": "xla",
+        "baseline": "graph",
+        "status": "ok",
+    }
     rows = [
         row | {"verdict": verdict, "speedup": speedup, "failed_mode": ""}
         for verdict, speedup in ((Verdict.FASTER, 2.0), (Verdict.NOT_MEASURED, None))

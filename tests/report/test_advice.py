@@ -230,7 +230,7 @@ def test_a_second_copy_of_a_mode_is_named_as_such() -> None:
     + [
         (
             {"status": Status.NONDETERMINISTIC},
-            "No mode can be verified, because the model is not deterministic: R.",
+            "XLA cannot be verified, because the model is not deterministic: R.",
         ),
         (
             {"status": Status.UNVERIFIABLE},

@@ -198,11 +198,10 @@ def _outputs(model: Any, example: Any) -> list[Any]:
 @contextlib.contextmanager
 def _kept_state(model: Any) -> Iterator[None]:
     """Put back what calls in a `with` block change: counters and other states of the model."""
-    states = model.non_trainable_variables
-    before = [(one, own_inputs.as_numpy(one).copy()) for one in states]
+    before = own_inputs.states_of(model)
     yield
-    for reset in own_inputs.resets_of(before):
-        reset()
+    for variable, value in own_inputs.changed_of(before):
+        variable.assign(value)
 
 
 def _example(model: Any) -> Any:

@@ -7,7 +7,6 @@ import inspect
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,9 @@ DTYPES = (
     *("float32", "float16", "bfloat16", "float64", "bool"),
     *("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
 )
+
+LARGEST_STATE = 2**20
+"""Elements of a variable from which on it is taken for weights that no call changes."""
 
 LARGEST = 1e30
 """The largest number that inputs are drawn from, either sign: float32 goes up to 3e38."""
@@ -34,17 +36,35 @@ def as_numpy(part: Any) -> Any:
     return np.asarray(part.detach().cpu() if hasattr(part, "detach") else part)
 
 
-def resets_of(states: Iterable[tuple[Any, Any]]) -> list[Callable[[], None]]:
-    """Calls that give variables of a model an earlier value again, of those that have another.
+States = Sequence[tuple[Any, Any]]
+"""Variables, each with a copy of its value."""
+
+
+def states_of(model: Any, variables: Iterable[Any] = ()) -> States:
+    """Variables that a call may change: those that are not trained, and the seeds.
 
     Args:
-        states: variables, each with a copy of its earlier value.
+        model: of Keras 3 or tf_keras, with variables that Keras does not list, which a layer holds;
+            None for another, whose variables are given.
+        variables: of a model without layers.
     """
-    return [
-        partial(variable.assign, value)
-        for variable, value in states
-        if as_numpy(variable).tobytes() != value.tobytes()
-    ]
+    listed = list(model.variables if model else variables)
+    known = {id(each) for one in listed for each in (one, getattr(one, "value", None))}
+    states = [one for one in listed if not one.trainable]
+    for layer in model._flatten_layers() if model else ():
+        held = [one for one in vars(layer).values() if hasattr(one, "assign")]
+        states += [one for one in held if hasattr(one, "trainable") and id(one) not in known]
+    return [(one, as_numpy(one).copy()) for one in states if math.prod(one.shape) < LARGEST_STATE]
+
+
+def changed_of(states: States) -> States:
+    """Those that have another value now."""
+    return [one for one in states if as_numpy(one[0]).tobytes() != one[1].tobytes()]
+
+
+def is_seed(variable: Any) -> bool:
+    """True for the state of a generator of random numbers of Keras 3."""
+    return str(getattr(variable, "path", "")).endswith("seed_generator_state")
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ FAILURES: Mapping[str, str] = {
     str(Status.WRONG_RESULT): "{failed} does not compute what eager execution computes, so its "
     "speed is meaningless: {reason}.",
     str(Status.UNVERIFIABLE): "{failed} cannot be verified, so no speedup is given: {reason}.",
-    str(Status.NONDETERMINISTIC): "no mode can be verified, because the model is not "
+    str(Status.NONDETERMINISTIC): "{failed} cannot be verified, because the model is not "
     "deterministic: {reason}.",
     str(Status.MODE_NOT_EFFECTIVE): "{failed} was not in force, so there is no result: {reason}.",
     str(Status.RETRACED): "a mode was traced again while it was measured, so its speed is "

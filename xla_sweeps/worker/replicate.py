@@ -37,6 +37,15 @@ CLOCK = time.perf_counter_ns
 COMPILING_SHARE = 0.2
 """Share of the first call's time above which another call compiled too."""
 
+_DIFFER = "two eager runs on the same input differ, so no mode can be verified"
+
+_DRAWS = "a call draws random numbers, and others in this mode than eagerly, so it is not verified"
+
+_NO_RANDOM_NUMBERS = (
+    "measure it without random numbers (as of training=True in a call) and without what Python "
+    "keeps from call to call"
+)
+
 
 @dataclass
 class Prepared:
@@ -203,12 +212,24 @@ class Replicate:
             agreed = agreement.on_input(agreed, position, own=own)
             if not agreement.settles_nothing(earlier):
                 agreed = agreement.worst((earlier, agreed))
-        status, failure = _gate(
-            agreed,
-            deterministic=self._model.deterministic,
-            is_reference=self._is_reference(executable.mode),
-        )
+        status, failure = self._gate(agreed, self._is_reference(executable.mode))
         return replace(outcome, status=status, agreement=agreed, failure=failure)
+
+    def _gate(self, agreed: Agreement, is_reference: bool) -> tuple[Status, Failure | None]:
+        if agreed.ok or (is_reference and self._model.deterministic and agreed.refused):
+            return Status.OK, None
+        failure = partial(Failure, phase=Phase.VERIFY)
+        if is_reference or not self._model.deterministic:
+            message = _DRAWS if self._model.draws and not is_reference else _DIFFER
+            return Status.NONDETERMINISTIC, failure(
+                kind="nondeterministic", message=message, hint=_NO_RANDOM_NUMBERS
+            )
+        if agreed.refused:
+            hint = agreement.SILENT_HINT * agreement.settles_nothing(agreed)
+            return Status.UNVERIFIABLE, failure(
+                kind="unverifiable", message=agreed.reason, hint=hint
+            )
+        return Status.WRONG_RESULT, failure(kind="disagreement", message=agreed.reason)
 
     def _verify_later(self, entry: Prepared, position: int) -> None:
         """Verify a mode on a later input, on which it has just been called."""
@@ -270,8 +291,7 @@ class Replicate:
         )
         is_rounding = proved and agreement.is_no_further(agreed, proved)
         if outcome.status is Status.OK and not agreed.ok and not is_rounding:
-            deterministic, is_eager = self._model.deterministic, self._is_reference(mode_of(label))
-            status, failure = _gate(agreed, deterministic=deterministic, is_reference=is_eager)
+            status, failure = self._gate(agreed, self._is_reference(mode_of(label)))
             entry.outcome = replace(entry.outcome, status=status, agreement=agreed, failure=failure)
         self._tell(protocol.Stage(phase=Phase.COMPILE, mode=label, detail="a stream of shapes"))
         seconds = model.stream(label).elapsed_ns / 1e9
@@ -416,19 +436,3 @@ def _compiles(warm: timing.WarmUp, outcome: ModeOutcome) -> bool:
     """True if a call on a new input takes about as long as the first, so keeps no answers."""
     new_s = min(block.call_s for block in warm.blocks[: timing.NEW_INPUTS])
     return new_s >= COMPILING_SHARE * (outcome.first_call_s or 0.0)
-
-
-def _gate(
-    agreed: Agreement, *, deterministic: bool, is_reference: bool
-) -> tuple[Status, Failure | None]:
-    if agreed.ok or (is_reference and deterministic and agreed.refused):
-        return Status.OK, None
-    if is_reference or not deterministic:
-        message = "two eager runs on the same input differ, so no mode can be verified"
-        return Status.NONDETERMINISTIC, Failure(
-            phase=Phase.VERIFY, kind="nondeterministic", message=message
-        )
-    status = Status.UNVERIFIABLE if agreed.refused else Status.WRONG_RESULT
-    kind = "unverifiable" if agreed.refused else "disagreement"
-    hint = agreement.SILENT_HINT * agreement.settles_nothing(agreed)
-    return status, Failure(phase=Phase.VERIFY, kind=kind, message=agreed.reason, hint=hint)

@@ -19,13 +19,14 @@ from factories import TRIAL
 from xla_sweeps.backends.keras.sources import stateful_resets
 from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.errors import XlaSweepsError
-from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.measurement import ModeOutcome, Status
 from xla_sweeps.schema.trial import InputSpec, ReplicateJob
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::UserWarning")]
 
 NET = '''
 import keras
+import tensorflow as tf
 
 class Cut(keras.layers.Layer):
     """Keeps the last values of each sample, as many as its second input says."""
@@ -76,6 +77,29 @@ class Counter(keras.Model):
     def call(self, x):
         self.calls.assign_add(1.0)
         return self.dense(x) * self.calls
+
+class Plain(Counter):
+    """Counts in a variable of the engine, which Keras does not list."""
+    def __init__(self):
+        super().__init__()
+        self.calls = tf.Variable(0.0)
+
+class Drawing(keras.Model):
+    """Draws random numbers, as for an estimate of its uncertainty."""
+    def __init__(self):
+        super().__init__()
+        self.dense, self.dropout = keras.layers.Dense(8), keras.layers.Dropout(0.5)
+
+    def call(self, x):
+        return self.dropout(self.dense(x), training=True)
+
+class Drifting(Counter):
+    """Keeps a number in Python."""
+    number = 0
+
+    def call(self, x):
+        self.number += 1
+        return self.dense(x) * self.number
 
 def unfinished_function():
     return lambda x: keras.layers.Lambda(lambda y: y)
@@ -152,15 +176,42 @@ def test_a_function_of_a_batch_is_the_models_own_call() -> None:
     assert outputs(built)[0].shape == (2, 3)
 
 
-def test_a_state_that_calls_change_is_put_back_before_each_compared_call() -> None:
-    spec = own("net.py:Counter", input_spec=[{"shape": [3]}])
+def ended(name: str) -> tuple[bool, dict[str, ModeOutcome]]:
+    """Whether eager runs of a model agree, and how its modes end."""
+    spec = own(f"net.py:{name}", input_spec=[{"shape": [3]}])
     trial = replace(TRIAL, model=spec, batch_size=2)
-    job = ReplicateJob(trial=trial, replicate=0, modes=("graph", "xla"), order_seed=1)
-    heard = Heard()
-    bench = set_up(job, heard)
-    assert bench.deterministic
+    modes = ("eager", "graph", "xla")
+    job = ReplicateJob(trial=trial, replicate=0, modes=modes, order_seed=1)
+    bench = set_up(job, heard := Heard())
     prepared = prepare_modes(job, bench, heard)
-    assert [prepared[mode].outcome.status for mode in ("graph", "xla")] == [Status.OK] * 2
+    return bench.deterministic, {mode: prepared[mode].outcome for mode in modes}
+
+
+@pytest.mark.parametrize("name", ["Counter", "Plain"])
+def test_a_state_that_calls_change_is_put_back_before_each_compared_call(name: str) -> None:
+    deterministic, outcomes = ended(name)
+    assert deterministic
+    assert [outcome.status for outcome in outcomes.values()] == [Status.OK] * 3
+
+
+def test_a_mode_that_draws_what_eager_draws_from_the_same_seeds_agrees() -> None:
+    deterministic, outcomes = ended("Drawing")
+    assert not deterministic, "other modes may draw other numbers"
+    assert [outcomes[mode].status for mode in ("eager", "graph")] == [Status.OK] * 2
+    assert outcomes["xla"].status is Status.NONDETERMINISTIC
+    failure = outcomes["xla"].failure
+    assert failure
+    assert failure.message.startswith("a call draws random numbers, and others in this mode")
+    assert "training=True" in failure.hint
+
+
+def test_a_model_that_changes_in_python_is_not_verified_and_says_what_to_do() -> None:
+    _, outcomes = ended("Drifting")
+    assert {outcome.status for outcome in outcomes.values()} == {Status.NONDETERMINISTIC}
+    failure = outcomes["graph"].failure
+    assert failure
+    assert failure.message.startswith("two eager runs on the same input differ")
+    assert "what Python keeps from call to call" in failure.hint
 
 
 def test_a_model_is_first_called_with_values_that_it_lives_in() -> None:

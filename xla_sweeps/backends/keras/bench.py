@@ -23,10 +23,9 @@ from xla_sweeps.backends.keras.sources import (
     OWN,
     LoadedModel,
     stateful_resets,
-    states_of,
 )
 from xla_sweeps.backends.keras.sources.inputs import as_batch, draw, is_floating, widen
-from xla_sweeps.config.own_inputs import resets_of, values_of
+from xla_sweeps.config.own_inputs import changed_of, is_seed, states_of, values_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.measurement import (
     INPUTS,
@@ -89,6 +88,7 @@ class KerasBench(ABC, Generic[E]):
     later: list[list[np.ndarray]] = field(default_factory=list)
     """Outputs of eager execution on each batch after these, in the precision of the model."""
     deterministic: bool = True
+    draws: bool = False
     reference: list[np.ndarray] | None = None
     """Outputs in float64 for the first samples of the first inputs."""
     later_references: dict[int, list[np.ndarray]] = field(default_factory=dict)
@@ -235,22 +235,26 @@ class KerasBench(ABC, Generic[E]):
         """Run the model eagerly on all inputs, on the first one twice.
 
         A state that the calls of an own model change is put back before each call, if its outputs
-        depend on it.
+        depend on it; so are seeds, from which another mode may draw other numbers.
         """
         self._resets = stateful_resets(self.built.loaded.keras_model)
-        states = states_of(self.built.loaded) if self.trial.model.library == OWN else []
-        self._call_twice()
-        if not self.deterministic and (changed := resets_of(states)):
-            self._resets += changed
-            self._call_twice()
+        own, loaded = self.trial.model.library == OWN, self.built.loaded
+        states = states_of(loaded.keras_model, loaded.variables) if own else []
+        self.deterministic = self._call_twice()
+        if not self.deterministic and (changed := changed_of(states)):
+            self._resets += [partial(one.assign, value) for one, value in changed]
+            agree = self._call_twice()
+            self.draws = agree and any(is_seed(one) for one, _ in changed)
+            self.deterministic = agree and not self.draws
 
-    def _call_twice(self) -> None:
+    def _call_twice(self) -> bool:
+        """Compute the outputs, those of the first input twice; True if these agree."""
         first = self.eager_outputs(self.inputs[:1])
         self.eager = self.eager_outputs(self.inputs[: self.trial.batches])
         later = self.inputs[self.trial.batches :]
         self.later = [self.engine.executables.heads_of(self._call_afresh(batch)) for batch in later]
         again = [head[: len(once)] for once, head in zip(first, self.eager, strict=True)]
-        self.deterministic = agreement.deterministic(first, again)
+        return agreement.deterministic(first, again)
 
     def expect(self, executable: E) -> bool:
         """Compute eagerly what modes must reproduce of a mode's present inputs; False without."""

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-import numpy as np
-
-from xla_sweeps.config.own_inputs import as_numpy
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 from xla_sweeps.trial.failures import error_line
@@ -128,17 +124,6 @@ def stateful_resets(model: Any) -> list[Callable[[], None]]:
         for layer in kept
     ]
     return [reset for reset in resets if reset]
-
-
-LARGEST_STATE = 2**20
-"""Elements of a variable from which on it is taken for weights that no call changes."""
-
-
-def states_of(loaded: LoadedModel) -> list[tuple[Any, np.ndarray]]:
-    """Variables that a call may change, each with its value: those that are not trained."""
-    every = loaded.variables if loaded.keras_model is None else loaded.keras_model.weights
-    kept = [one for one in every if not one.trainable and math.prod(one.shape) < LARGEST_STATE]
-    return [(one, as_numpy(one).copy()) for one in kept]
 
 
 def not_loaded(
