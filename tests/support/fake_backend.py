@@ -165,7 +165,7 @@ class FakeVariable(np.ndarray):
 class FakeModel:
     """Random weights, other ones in each backend."""
 
-    deterministic = True
+    deterministic, draws = True, False
     compared_inputs = INPUTS
     starts_up = False
 

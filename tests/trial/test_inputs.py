@@ -239,7 +239,7 @@ class Remembering(Device):
 
 
 @pytest.mark.parametrize(
-    ("factor", "calls", "slow"), [(1.0, 3, False), (1.4, 3, False), (1.7, 18, True), (30, 18, True)]
+    ("factor", "calls", "slow"), [(1.0, 3, False), (1.4, 3, False), (1.7, 36, True), (30, 36, True)]
 )
 @pytest.mark.parametrize("costs", [(1.0, 1.0, 1.0), (1.0, 4.0, 2.0)])
 def test_calls_on_new_values_that_all_take_longer_are_noticed(
@@ -256,6 +256,6 @@ def test_a_slow_host_is_no_mode_that_keeps_answers(kind: str, cv: float) -> None
     source, raised = random.Random(4), 0
     for _ in range(1000):
         device = Remembering(clock := Clock(), work_s=0.1, enqueue_s=0.0)
-        device.steady = [math.exp(log) for log in noise_of(kind, cv, 18, source)]
+        device.steady = [math.exp(log) for log in noise_of(kind, cv, 36, source)]
         raised += timing.slow_on_new_inputs(device, clock=clock)
     assert raised < 10
