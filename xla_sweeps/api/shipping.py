@@ -60,6 +60,12 @@ def options_for(
         ConfigError: it cannot be shipped; the message says what to do instead.
     """
     arrays = _arrays(inputs)
+    within = getattr(model, "__self__", None) or getattr(model, "python_function", None)
+    if _is_keras(within):
+        raise ConfigError(
+            f"model: give the Keras model itself, not its {_name_part(model)}: the modes make "
+            "calls of their own, and scenario='predict' measures model.predict"
+        )
     if isinstance(model, (str, Path)):
         named = _options_by_name(model)
     elif _is_keras(model):
@@ -83,6 +89,20 @@ def options_for(
     return named
 
 
+def _name_part(model: Any) -> str:
+    """What a user wrote instead of a model: `predict`, or `tf.function`."""
+    return model.__name__ if hasattr(model, "__self__") else "tf.function"
+
+
+_NOT_ARRAYS = {
+    "element_spec": "a dataset; give a batch of it: next(iter(dataset))",
+    "batch_sampler": "a data loader; give a batch of it: next(iter(loader))",
+    "to_tensor": "a ragged tensor; give a dense one: .to_tensor()",
+    "dense_shape": "a sparse tensor; give a dense one: tf.sparse.to_dense(…)",
+}
+"""What has such an attribute, and what to give instead."""
+
+
 def _arrays(inputs: Any) -> list[OwnArray]:
     """The inputs in their order, by name if they are named."""
     if inputs is None:
@@ -95,6 +115,8 @@ def _arrays(inputs: Any) -> list[OwnArray]:
     arrays = []
     for name, part in parts:
         where = f"inputs {name}".rstrip()
+        if told := [text for name, text in _NOT_ARRAYS.items() if hasattr(part, name)]:
+            raise ConfigError(f"{where}: {told[0]}")
         with refusing(f"{where}: not an array"):
             arrays.append(OwnArray.of(part, str(name), where=where))
     return arrays

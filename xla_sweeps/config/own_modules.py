@@ -24,6 +24,11 @@ def require_inference(module: Any, where: str) -> None:
     """
     if hasattr(module, "_orig_mod"):
         raise ConfigError(f"{where}: the module is compiled; give the one below it: {_INNER}")
+    if any(base.__name__ == "ScriptModule" for base in type(module).__mro__):
+        raise ConfigError(
+            f"{where}: the module is of torch.jit, which torch.compile does not take; give the one "
+            "from which it was made"
+        )
     if names := ", ".join(sorted(set(_training_layers(module)))):
         raise ConfigError(
             f"{where}: the module is in training mode, with {names}: call module.eval() first"

@@ -73,6 +73,10 @@ def _let_be_compiled(names: dict[str, Any]) -> None:
         names.pop("__name__", None)
 
 
+no_gradients = torch.no_grad
+"""For a call, as the modes make it: without what a backward pass needs."""
+
+
 def weights_of(module: torch.nn.Module) -> list[Weight]:
     """All parameters and buffers."""
     return [Weight(*named) for named in (*module.named_parameters(), *module.named_buffers())]

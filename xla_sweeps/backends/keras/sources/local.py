@@ -8,6 +8,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -113,10 +114,14 @@ def _library_of(path: str) -> Any:
 
 
 def _import_named(name: str, where: str) -> Any:
+    floatx = keras.config.floatx()
     try:
-        return _import(name)
+        module = _import(name)
     except Exception as error:
         raise ConfigError(f"{where}: {name} cannot be imported: {_describe(error)}") from error
+    if keras.config.floatx() != floatx:  # of a policy that nobody has read yet, as at home
+        keras.config.set_dtype_policy(keras.config.floatx())
+    return module
 
 
 def _describe(error: Exception) -> str:
@@ -134,6 +139,7 @@ def _call_function(path: str, spec: ModelSpec) -> Any:
         raise ConfigError(f"path={path}: {module_name} has no '{function_name}'")
     is_builder = inspect.isfunction(function) or inspect.isclass(function)
     if not is_builder or needs_inputs(function):
+        _refuse_settings(function, path, inputs=len(spec.inputs) or 1)
         return function
     offered = {"resolution": spec.resolution_px} if spec.resolution_px is not None else {}
     taken = inspect.signature(function).parameters
@@ -143,6 +149,20 @@ def _call_function(path: str, spec: ModelSpec) -> Any:
         raise
     except Exception as error:
         raise ConfigError(f"path={path} failed: {_describe(error)}") from error
+
+
+def _refuse_settings(function: Any, path: str, *, inputs: int) -> None:
+    """Refuse a function with more required arguments than a model of so many inputs has."""
+    needed = [
+        name
+        for name, one in inspect.signature(function).parameters.items()
+        if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD
+    ]
+    if inspect.isfunction(function) and len(needed) > inputs:
+        raise ConfigError(
+            f"path={path} takes {', '.join(needed)}; a function that builds a model takes nothing "
+            f"but resolution, and one that is the model takes its inputs, {inputs} here"
+        )
 
 
 def _import(name: str) -> Any:
@@ -254,7 +274,8 @@ def _from_callable(built: Callable[..., Any], spec: ModelSpec, batch_size: int) 
         own.place(built, _where(spec))
     forward = caller(built, inputs)
     # Variables that the first call creates must exist before anything is traced.
-    _refuse_callables(forward(_first_batch(inputs, batch_size)), _where(spec))
+    with own.no_gradients() if own else nullcontext():
+        _refuse_callables(forward(_first_batch(inputs, batch_size)), _where(spec))
     graph = hasattr(built, "get_concrete_function") or hasattr(
         type(built).__call__, "get_concrete_function"
     )
@@ -277,16 +298,30 @@ def _module_loader(module: Any, where: str) -> Any:
 
 
 def caller(built: Callable[..., Any], inputs: Sequence[InputSpec]) -> Callable[[Any], Any]:
-    """A call of a callable on a batch: its inputs by name if they are named."""
+    """A call of a callable on a batch: named inputs by name, or in a dictionary."""
     names = [given.name for given in inputs]
+    takes_names = all(names) and _takes(built, names)
 
     def forward(batch: Any) -> Any:
         tensors = keras.tree.flatten(batch)
-        if all(names):
-            return built(**dict(zip(names, tensors, strict=True)))
-        return built(*tensors)
+        if not all(names):
+            return built(*tensors)
+        given = dict(zip(names, tensors, strict=True))
+        return built(**given) if takes_names else built(given)
 
     return forward
+
+
+def _takes(built: Callable[..., Any], names: Sequence[str]) -> bool:
+    """False for a callable that has no arguments of these names."""
+    try:
+        code = built.forward if is_module(built) else built  # type: ignore[attr-defined]
+        inspect.signature(code).bind(**dict.fromkeys(names))
+    except TypeError:
+        return False
+    except ValueError:  # of no Python code
+        return True
+    return True
 
 
 def _variables_of(built: Callable[..., Any]) -> list[Any]:
