@@ -3,7 +3,7 @@
 import { allOf, capitalized, count, fillIn, percent, plural, present, range, rate, say, seconds, share, times } from "./numbers.js";
 import { byId, el, fill, folded, linkButton, ownOf, phrase, plainTable } from "./dom.js";
 import { modeOf, pairFor, pairsOf, scenariosOf } from "./data.js";
-import { cut, floorOf, shortMode } from "./marks.js";
+import { cut, floorOf, pairWords, shortMode } from "./marks.js";
 import { addPanel } from "./panels.js";
 import { sortedChart } from "./pairs.js";
 import { asPublished } from "./view.js";
@@ -30,11 +30,10 @@ const PAIRS_LINKED = 5;
 function otherScenarios({ rows, state }) {
   const others = scenariosOf(rows).filter(({ name }) => name !== state.scenario);
   const choose = (name) => () => state.set({ scenario: name, ...pairFor(rows, name, state.origin) });
-  const pairs = [...pairsOf(rows, state.scenario)].flatMap(([baseline, candidates]) => candidates.map((candidate) => ({ baseline, candidate })));
-  const apart = pairs.filter(({ baseline, candidate }) => baseline !== state.baseline && candidate !== state.candidate && candidate !== state.baseline);
+  const apart = pairsOf(rows, state.scenario, state.origin).filter(({ baseline, candidate }) => baseline !== state.baseline && candidate !== state.candidate && candidate !== state.baseline);
   const links = [
     ...others.map(({ name }) => linkButton(name, choose(name))),
-    ...apart.slice(0, PAIRS_LINKED).map((pair) => linkButton(`${shortMode(pair.candidate)} against ${shortMode(pair.baseline)}`, () => state.set(pair))),
+    ...apart.slice(0, PAIRS_LINKED).map((pair) => linkButton(pairWords(pair), () => state.set(pair))),
   ];
   return links.length ? el("p.note", "Also measured, each by itself:", links.flatMap((link) => [" ", link])) : null;
 }

@@ -7,6 +7,7 @@ type View = import("./view.js").View;
 type Rows = import("./data.js").Rows;
 type Index = import("./view.js").Index;
 type Choice = "model" | "scenario" | "baseline" | "candidate" | "origin" | "price";
+type Sides = Record<"baseline" | "candidate", string>;
 type Look = "sort" | "tab" | "place" | "columns" | "at";
 type State = import("./state.js").State & Record<Choice | Look, string> & { verdict: Set<string> };
 type Facet = Partial<Record<"unit" | "before" | "any" | "blank" | "words", string>> & { isSwitch?: boolean } & { column: TextColumn | NumberColumn; title: string };

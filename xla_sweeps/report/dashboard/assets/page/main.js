@@ -5,7 +5,7 @@ import { LOOKS, State } from "./state.js";
 import { applyTheme, byId, dotted, el, emptyState, fill, phrase } from "./dom.js";
 import { pairFor, scenariosOf, unpacked } from "./data.js";
 import { Index, View } from "./view.js";
-import { shortMode, someOf } from "./marks.js";
+import { pairWords, someOf } from "./marks.js";
 import { allDrawn, drawAll, refreshPanels, reportErrorOnPage } from "./panels.js";
 import { filterBar } from "./filters.js";
 import { brokeSection } from "./broke.js";
@@ -36,10 +36,10 @@ function pageHeader(index) {
   if (lines.length) byId("measured").after(el("details.problems", summary, el("ul", lines)));
   const scenarios = scenariosOf(rows).length;
   return ({ state, study }) => {
-    const { scenario, candidate, baseline } = state;
+    const { scenario } = state;
     const scenarioSuffix = scenario === "call" && scenarios < 2 ? "" : ` in ${scenario}`;
     const [models, where] = /** @type {const} */ (["model", "device"]).map((name) => oneOrMany(rows.textsOf(name, study), name));
-    byId("title").textContent = `${shortMode(candidate)} against ${shortMode(baseline)}${scenarioSuffix}: ${models} on ${where}`;
+    byId("title").textContent = `${pairWords(state)}${scenarioSuffix}: ${models} on ${where}`;
     const software = rows.textsOf("software", study).filter(Boolean);
     byId("study").textContent = dotted(meta.title, someOf(software, 2, "; "), meta.when, plural(study.length, "configuration"));
   };
@@ -97,7 +97,7 @@ function goTo(id) {
 async function start() {
   const rows = unpacked(await xlaSweeps.data);
   const index = new Index(rows);
-  const state = /** @type {any} */ (new State(index.defaults, (scenario, origin) => pairFor(rows, scenario, origin)));
+  const state = /** @type {any} */ (new State(index.defaults, (scenario, origin, sides) => pairFor(rows, scenario, origin, sides)));
   const headers = [pageHeader(index), filterBar(index, state)];
   answerSection(state);
   differenceSection(rows.meta.comparison);

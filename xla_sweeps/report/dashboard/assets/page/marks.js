@@ -8,6 +8,9 @@ import { modeOf } from "./data.js";
 /** "XLA over graph". @param {View} view */
 export const versus = ({ state }) => `${shortMode(state.candidate)} over ${shortMode(state.baseline)}`;
 
+/** "XLA against graph". @param {Sides} pair */
+export const pairWords = ({ candidate, baseline }) => `${shortMode(candidate)} against ${shortMode(baseline)}`;
+
 /** What over what, where, when and how many: what a picture of the chart must still say. @param {View} view */
 export function subjectOf(view, what = `Speedup of ${versus(view)}`, n = view.counted.length) {
   const rest = view.once(`subject of ${n}`, () => {

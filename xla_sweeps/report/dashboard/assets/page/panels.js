@@ -4,6 +4,7 @@
 import { count } from "./numbers.js";
 import { announce, applyTheme, button, byId, copyText, csvCell, download, el, emptyState, fill, folded, phrase, svgElement, there, wholeTable } from "./dom.js";
 import { chartText, colours, legendOf, sourceOf, subjectOf } from "./marks.js";
+import { PAIR } from "./state.js";
 
 /** @type {Panel[]} */
 const PANELS = [];
@@ -231,7 +232,7 @@ function takeButtons(name, picture, table) {
   const address = () => {
     const query = new URLSearchParams(location.hash.slice(1));
     query.set("at", name);
-    for (const side of ["scenario", "baseline", "candidate"]) query.set(side, currentView.state[side]);
+    for (const side of PAIR) query.set(side, currentView.state[side]);
     return `${location.href.split("#")[0]}#${query}`;
   };
   const lines = () => {
