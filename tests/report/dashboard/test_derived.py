@@ -87,9 +87,7 @@ def test_rows_share_the_number_of_their_question_and_the_preferred_one_answers()
     assert numbers["twin"] == [0, 0, 0, 0, 1]
 
 
-def test_scenarios_have_their_pairs_the_own_first_those_across_engines_last_no_copies() -> (
-    None
-):
+def test_scenarios_have_their_pairs_the_own_first_those_across_engines_last_no_copies() -> None:
     rows = [
         base_row(scenario=scenario, baseline=baseline, candidate=candidate, origin=origin)
         | compared(100.0, 150.0, 0.01)

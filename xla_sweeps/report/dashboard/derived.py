@@ -241,7 +241,7 @@ def _quiet_facts(columns: dict[str, list[Any]], group: tuple[Any, ...]) -> dict[
     if any(waits):
         facts["waiting"] = f"{sum(map(bool, waits))} of {len(own)}"
     if scatter := [value for value in noise if value]:
-        facts["noise"] = f"{np.median(scatter):.2g} %"
+        facts["noise"] = f"{np.median(scatter):.3g} %"
     if spreads:
         facts["between"] = f"{sum(b > a for a, b in spreads)} of {len(spreads)}"
     if any(low):

@@ -77,7 +77,7 @@ def test_joules_stand_where_they_were_measured_and_the_reason_where_not(
     visit(browser, priced)
     bring(browser, "#price")
     lines = browser.evaluate(LINES)
-    assert "A sample with XLA: 0.25 to 2.5 J, counted by GPU." in lines
+    assert "A sample with XLA: 0.250 to 2.50 J, counted by GPU." in lines
     assert "not available for 1 configuration (no counter)." in lines
     turn(browser, [("columns", "cost"), ("sort", "joules_per_sample")])
     bring(browser, ".virtual")

@@ -1,6 +1,6 @@
 /** "What does XLA cost?": the price of a million samples, and extra compile time against images to break even. */
 
-import { count, extent, images, plural, present, seconds, short } from "./numbers.js";
+import { count, extent, images, plural, present, seconds, short, trimmed } from "./numbers.js";
 import { byId, el, linkButton, phrase, plainTable, typedInput } from "./dom.js";
 import { devicePanels, logScale, markOf, pairTip, rowName, shortMode, someOf, speedupOf, subjectOf, verdictDots, verdictLegend, versus } from "./marks.js";
 import { addPanel, chart, sampled, sampleNote } from "./panels.js";
@@ -74,7 +74,7 @@ function costScatter(/** @type {View} */ view, /** @type {Theme} */ theme, /** @
   }));
   const never = pairs.length - payingBack.length;
   const place = { ...panels.facet, x: "x", y: "y" };
-  const tickFormat = (tick) => (tick === rail ? "never" : short(tick));
+  const tickFormat = (tick) => (tick === rail ? "never" : trimmed(short(tick)));
   return {
     finding: `Compiling pays back in ${count(payingBack.length)} of ${plural(pairs.length, "configuration")}`,
     subject: subjectOf(view, `Extra compile time of ${versus(view)}`),

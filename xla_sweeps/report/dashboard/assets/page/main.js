@@ -25,7 +25,7 @@ function pageHeader(index) {
   const { meta } = rows;
   fill(byId("badges"), badgesOf(index));
   const fact = (/** @type {any[]} */ [name, value]) => el("div", el("dt", name), el("dd", value));
-  const plannedText = present(meta.planned) && `${share(meta.trials, meta.planned)} of ${count(meta.planned)} planned`;
+  const plannedText = present(meta.planned) && `${share(meta.trials, meta.planned)} planned`;
   const records = phrase([`${count(meta.records)} in ${plural(meta.trials, "trial")}`, plannedText], ", ");
   const created = `${date(meta.generated_at)} by xla_sweeps ${meta.version}`;
   const facts = [["Records", records], ...meta.facts, ["Created", created]].filter(([, value]) => value);
