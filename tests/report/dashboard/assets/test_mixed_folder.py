@@ -165,3 +165,14 @@ def test_every_word_and_number_of_the_first_screen_is_that_of_its_rows(
         title == f"XLA against graph in call: {len({r['model'] for r in rows})} models on 2 devices"
     )
     assert browser.complaints == []
+
+
+def test_the_page_of_several_devices_is_printed_on_five_sheets(
+    browser: Browser, mixed: Path
+) -> None:
+    if browser.kind != "chromium":
+        pytest.skip("only Chromium prints without a dialog")
+    page = mixed / "printed.html"
+    build.write_page([mixed], page)
+    visit(browser, Study(uri=page.as_uri(), rows=[], meta={}, path=page))
+    assert 2 < browser.count_sheets() <= 5

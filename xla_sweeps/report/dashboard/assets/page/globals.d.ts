@@ -29,7 +29,7 @@ type TableColumn<T> = [title: string, cell: (item: T) => Child];
 type Words = string | false | 0 | null | undefined;
 type LegendEntry = { mark?: string; colour?: string; text: string; isVerdict?: boolean };
 type Drawn = { finding: string; subject?: string; legend?: LegendEntry[]; how?: string; note?: Words | Words[] } & Drawing;
-type Drawing = { plot: any; tip: (item: any) => Words[]; click?: (item: any) => void };
+type Drawing = { plot: any; sheets?: () => any[]; tip: (item: any) => Words[]; click?: (item: any) => void };
 type PanelLook = { follows?: string[]; worth?: (view: View) => boolean };
 type Chart = { build: (view: View, theme: Theme, width: number) => Drawn; table: (view: View) => Node; chips?: Node } & PanelLook;
 type Panel = Required<PanelLook> &

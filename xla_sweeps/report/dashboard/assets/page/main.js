@@ -122,7 +122,6 @@ async function start() {
   });
   addEventListener("beforeprint", () => {
     applyTheme("light"); // paper is white
-    refreshPanels();
     drawAll();
   });
   addEventListener("afterprint", () => {

@@ -89,9 +89,14 @@ function lookAgain(panel) {
   sight.observe(panel.element);
 }
 
+let isPrinting = false;
+
 /** Draws everything, for printing. */
 export function drawAll() {
+  isPrinting = true;
+  for (const panel of PANELS) panel.stale = true;
   PANELS.filter(({ element }) => element.checkVisibility()).forEach(drawPanel);
+  isPrinting = false;
 }
 
 function drawPanel(panel) {
@@ -164,12 +169,12 @@ export function chart(name, { build, table, follows, chips, worth = (view) => vi
     const { canvas } = parts;
     drawnWidth = figure.clientWidth;
     const width = canvas.clientWidth;
-    const { finding, subject = subjectOf(view), legend = [], how, note, ...drawn } = build(view, colours(), width);
+    const { finding, subject = subjectOf(view), legend = [], how, note, plot, sheets, ...drawn } = build(view, colours(), width);
     parts.finding.textContent = finding;
     parts.subject.textContent = subject;
     caption.textContent = phrase([how, note].flat());
     fill(parts.legend, chips, legendOf(legend.filter(({ isVerdict }) => !chips || !isVerdict)));
-    fill(canvas, drawing(finding, drawn, width));
+    fill(canvas, ((isPrinting && sheets?.()) || [plot]).map((part) => drawing(finding, { ...drawn, plot: part }, width)));
     const scrolls = canvas.scrollHeight > canvas.clientHeight + 1 || canvas.scrollWidth > canvas.clientWidth + 1;
     canvas.tabIndex = scrolls ? 0 : -1;
     twinStale = true;
