@@ -63,12 +63,14 @@ export class Rows {
     });
   }
 
-  /** Sets what an hour of the machine costs: the columns of the price, which come for 1, follow; without any if it is not above 0. @param {number} price */
-  setPrice(price) {
-    this.price = price > 0 ? price : NaN;
+  /** Sets what an hour of each device costs: the columns of the price, which come for 1, follow; NaN without one. @param {(device: string) => number} priceOf */
+  setPrices(priceOf) {
+    const { data: codes, values } = this.column("device");
+    const prices = values.map(priceOf);
+    this.isPriced = prices.some(present);
     for (const name of PACKAGE.costs) {
       const { data } = /** @type {{ data: Float32Array }} */ (this.#packed.get(name)());
-      this.column(name).data = data.map((cost) => cost * this.price);
+      this.column(name).data = data.map((cost, row) => cost * prices[codes[row]]);
       this.#orders.delete(name);
     }
   }

@@ -96,7 +96,7 @@ const SETS = {
 function gridColumns({ state, rows }) {
   const [, chosen] = SETS[state.columns] ?? SETS.main;
   const inSet = (column) => !chosen || NAMES.includes(column) || chosen.includes(column);
-  return GRID.filter(({ column }) => inSet(column) && (present(rows.price) || !isPrice(column)));
+  return GRID.filter(({ column }) => inSet(column) && (rows.isPriced || !isPrice(column)));
 }
 
 /** The table with these heads and this body, its columns as wide as `GRID` says. */
@@ -190,7 +190,7 @@ function gridTools(/** @type {HTMLElement} */ sets) {
 /** Rows as CSV. @param {View} view */
 function csvOf({ rows }, order) {
   const written = (value) => (Number.isNaN(value) ? "" : value === Infinity ? "never" : Number(value.toPrecision(6)));
-  const columns = rows.names.filter((name) => present(rows.price) || !isPrice(name)).map((name) => {
+  const columns = rows.names.filter((name) => rows.isPriced || !isPrice(name)).map((name) => {
     const { data, values } = rows.column(name);
     const cells = values?.map(csvCell);
     return { name, read: (row) => (cells ? cells[data[row]] : written(data[row])) };

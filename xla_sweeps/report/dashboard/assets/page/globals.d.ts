@@ -6,10 +6,10 @@ declare var xlaSweeps: any;
 type View = import("./view.js").View;
 type Rows = import("./data.js").Rows;
 type Index = import("./view.js").Index;
-type Choice = "model" | "scenario" | "baseline" | "candidate" | "origin" | "price";
+type Choice = "model" | "scenario" | "baseline" | "candidate" | "origin";
 type Sides = Record<"baseline" | "candidate", string>;
 type Look = "sort" | "tab" | "place" | "columns" | "at";
-type State = import("./state.js").State & Record<Choice | Look, string> & { verdict: Set<string> };
+type State = import("./state.js").State & Record<Choice | Look, string> & Record<"verdict" | "price", Set<string>>;
 type Facet = Partial<Record<"unit" | "before" | "any" | "blank" | "words", string>> & { isSwitch?: boolean } & { column: TextColumn | NumberColumn; title: string };
 
 /** A row's columns; a number that is missing is NaN. */

@@ -105,7 +105,7 @@ async function start() {
   fastestSection(state);
   studySection(rows.meta);
   flopsSection();
-  costSection(state);
+  costSection(index, state);
   seriesSection();
   brokeSection();
   trustSection();

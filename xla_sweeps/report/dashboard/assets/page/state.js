@@ -28,10 +28,10 @@ export const FACETS = /** @type {Facet[]} */ ([
   .filter(({ column, title }, at, all) => title && all.findIndex((facet) => facet.column === column) === at));
 
 /** Filters of several values. */
-const MULTIPLE = [...FACETS.map(({ column }) => column), "verdict"];
+const MULTIPLE = [...FACETS.map(({ column }) => column), "verdict", "price"];
 
 /** Filters of one value; the data say which they have at first. */
-const SINGLE = { model: "", scenario: "", baseline: "", candidate: "", origin: "", price: "" };
+const SINGLE = { model: "", scenario: "", baseline: "", candidate: "", origin: "" };
 
 /** What a link always has. */
 export const PAIR = ["scenario", "baseline", "candidate"];
