@@ -51,8 +51,8 @@ LOOK = f"""(async () => {{{{
 CHANGE = f"""(async () => {{{{ const started = performance.now(); {{}}; {FRAME};
   return performance.now() - started; }}}})()"""
 FACET = """document.querySelector('[name="f-{}"]').click()"""
-BASELINE = """(() => {{ const select = document.querySelector('[name="f-baseline"]');
-  select.value = '{}'; select.dispatchEvent(new Event('change')); }})()"""
+PAIR = """(() => {{ const select = document.querySelector('[name="f-pair"]');
+  select.value = 'xla/{}'; select.dispatchEvent(new Event('change')); }})()"""
 FIGURES = {
     "load": ("", "", ""),
     "filter by device": ("answer", FACET.format("device"), FACET.format("device")),
@@ -62,7 +62,7 @@ FIGURES = {
         FACET.format("device"),
         FACET.format("device"),
     ),
-    "baseline switched": ("answer", BASELINE.format("eager"), BASELINE.format("graph")),
+    "baseline switched": ("answer", PAIR.format("eager"), PAIR.format("graph")),
 }
 """The part in view, an action, and the action that undoes it."""
 

@@ -8,6 +8,7 @@ Whatever the page complains about or requests from the network is collected.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -196,6 +197,11 @@ class Browser:
     def download(self, start: Callable[[], None]) -> tuple[str, bytes]:
         """The name and the content of the file that `start` makes the page save."""
         return self._engine.download(start)
+
+    def count_sheets(self) -> int:
+        """The number of A4 sheets that the page needs on paper; Chromium alone prints."""
+        assert isinstance(self._engine, Chromium)
+        return len(re.findall(rb"/Type\s*/Page\b", self._engine.printed()))
 
     def screenshot(self, path: Path) -> None:
         """Save the whole page as a PNG."""

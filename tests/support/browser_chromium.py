@@ -113,3 +113,6 @@ class Chromium:
 
     def screenshot(self, path: Path) -> None:
         self._page.screenshot(path=path, full_page=True)
+
+    def printed(self) -> bytes:
+        return self._page.pdf(format="A4", print_background=True)

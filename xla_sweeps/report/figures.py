@@ -60,8 +60,10 @@ def millions(value: float | None) -> str:
 
 
 def three_digits(value: float) -> str:
-    """Three digits, with zeros in place of others: `0.0412`, `12,300`."""
-    return f"{float(f'{value:.3g}'):,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
+    """Three digits, with zeros in place of others: `0.0412`, `9.00`, `12,300`."""
+    if abs(value) >= 999.5:
+        return f"{float(f'{value:.3g}'):,.0f}"
+    return f"{value:#.3g}".rstrip(".")
 
 
 def percent(share: float) -> str:

@@ -12,7 +12,7 @@ from xla_sweeps.analysis.inversions import Inversion, inversions
 from xla_sweeps.analysis.ranking import Bounded, Entry, Place
 from xla_sweeps.report.advice import name_of
 from xla_sweeps.report.compatibility import HEADINGS, by_source, sentence
-from xla_sweeps.report.figures import NONE, decimals, interval, number, scale_count, times
+from xla_sweeps.report.figures import NONE, decimals, interval, scale_count, three_digits, times
 from xla_sweeps.report.labels import setting_words, short_devices
 from xla_sweeps.report.sentences import SETTLE, TOO_LITTLE
 from xla_sweeps.schema.modes import by_count, headline_of
@@ -153,8 +153,8 @@ def _fastest(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
             (
                 *_place(place),
                 f"{first.model}{' *' if is_other else ''}",
-                number(first.value),
-                interval(first.low, first.high, number),
+                three_digits(first.value),
+                interval(first.low, first.high, three_digits),
                 str(1 + len(others)),
                 ", ".join(tied[:3]) or NONE,
             )
@@ -175,13 +175,13 @@ def _distribution(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
         rates = [entry.value for entry in own]
         if len(rates) > 1:
             quarters = statistics.quantiles(rates, n=4, method="inclusive")
-            figures = map(number, (rates[-1], *quarters, rates[0]))
+            figures = map(three_digits, (rates[-1], *quarters, rates[0]))
             lines.append((*_place(place), *figures, str(len(rates))))
             spans += [rates[0] / rates[-1]] if _apart(own[0], own[-1]) else []
     if not spans:
         finding = f"{TOO_LITTLE.capitalize()} the models of a setting apart: {SETTLE}."
         return finding if lines else "", lines
-    ends = " to ".join(dict.fromkeys(map(number, (min(spans), max(spans)))))
+    ends = " to ".join(dict.fromkeys(map(three_digits, (min(spans), max(spans)))))
     rest, settings = len(lines) - len(spans), count_noun(len(spans), "setting")
     finding = f"The fastest model is {ends} times as fast as the slowest, in {settings}"
     return f"{finding}{f'; in {rest} more it is {TOO_LITTLE}' if rest else ''}.", lines
@@ -222,7 +222,7 @@ def _podium(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
         rates = [(entry.model, (entry.value, entry.low, entry.high)) for entry in own]
         winners |= _first_of(rates)
         rankings += 1
-        lines.append((*_place(place), "images/s", *_steps(rates, number)))
+        lines.append((*_place(place), "images/s", *_steps(rates, three_digits)))
         for baseline in dict.fromkeys(entry.baseline for entry in own if entry.baseline):
             than = f"than {name_of(baseline)}"
             for by, figure in (("images/s more", "absolute"), ("% more", "percent")):
@@ -268,7 +268,7 @@ def _families(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
         settings += 1
         for family in families:
             members = [entry for entry in own if entry.family == family]
-            first = (*_place(place), family, members[0].model, number(members[0].value))
+            first = (*_place(place), family, members[0].model, three_digits(members[0].value))
             baselines = dict.fromkeys(entry.baseline for entry in members if entry.percent)
             for baseline in baselines:
                 model, (most, *_) = _gains(members, baseline, "percent")[0]
@@ -281,7 +281,7 @@ def _families(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
 
 
 def _with_sign(value: float) -> str:
-    return f"{'+' if value > 0 else ''}{number(value)}"
+    return f"{'+' if value > 0 else ''}{three_digits(value)}"
 
 
 def _mark(one: Inversion) -> str:

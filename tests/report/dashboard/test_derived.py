@@ -87,20 +87,34 @@ def test_rows_share_the_number_of_their_question_and_the_preferred_one_answers()
     assert numbers["twin"] == [0, 0, 0, 0, 1]
 
 
-def test_scenarios_come_with_their_pairs_the_most_measured_first_and_no_copies() -> None:
+def test_scenarios_have_their_pairs_the_own_first_those_across_engines_last_no_copies() -> None:
     rows = [
         base_row(scenario=scenario, baseline=baseline, candidate=candidate, origin=origin)
         | compared(100.0, 150.0, 0.01)
         for scenario, baseline, candidate, origin in (
-            ("call", "graph", "xla", "imported"),
+            ("call", "graph", "jax_xla", "imported"),
+            ("call", "jax_eager", "jax_xla", "imported"),
             ("call", "eager", "xla", "imported"),
+            ("call", "graph", "xla", "imported"),
             ("call", "graph", "graph_2", "imported"),
+            ("call", "graph", "autocluster", "imported"),
+            ("call", "eager", "xla", "measured"),
+            ("predict", "predict_graph", "predict_xla", "measured"),
             ("predict", "predict_graph", "predict_xla", "measured"),
         )
     ]
     assert scenarios_of(table_of(rows)) == [
-        ("predict", [("predict_graph", ["predict_xla"])]),
-        ("call", [("graph", ["xla"]), ("eager", ["xla"])]),
+        ("predict", [("predict_graph", "predict_xla", ["measured"])]),
+        (
+            "call",
+            [
+                ("graph", "xla", ["imported"]),
+                ("graph", "autocluster", ["imported"]),
+                ("eager", "xla", ["imported", "measured"]),
+                ("jax_eager", "jax_xla", ["imported"]),
+                ("graph", "jax_xla", ["imported"]),
+            ],
+        ),
     ]
 
 

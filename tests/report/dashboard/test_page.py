@@ -184,13 +184,16 @@ def test_a_part_that_is_moved_away_and_back_between_two_frames_is_drawn(
 def test_the_header_shows_the_share_of_the_planned_trials(browser: Browser, tmp_path: Path) -> None:
     rows = list(make_rows(30))
     trials = len({row["trial_id"] for row in rows})
-    for planned, fact in ((4 * trials, f"25 % of {4 * trials} planned"), (None, f"in {trials} ")):
+    few, many = f"{trials} of {2 * trials}", f"{trials} of {20 * trials} (5 %)"
+    assert 2 * trials < 100 < 20 * trials
+    for planned, share in ((2 * trials, few), (20 * trials, many), (None, "")):
         visit(browser, write_page(tmp_path / "page.html", rows, planned=planned, trials=trials))
         badges, facts = browser.evaluate(
             "['badges', 'facts'].map((id) => document.getElementById(id).textContent)"
         )
-        assert ("PARTIAL 25 %" in badges) == bool(planned)
-        assert fact in facts
+        assert badges.startswith(f"PARTIAL {share}" if planned else "PUBLISHED"), share
+        assert (f"{share} planned" if planned else f"in {trials} ") in facts
+        assert ("%" in badges + facts) == (share == many), "percent of 100 and more"
 
 
 def test_the_page_that_the_command_writes_draws_without_an_error(

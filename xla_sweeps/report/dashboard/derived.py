@@ -16,7 +16,7 @@ from xla_sweeps.analysis.ranking import SETTING
 from xla_sweeps.report.labels import TELLING, setting_words, told_apart
 from xla_sweeps.schema.columns import MEASURED, Verdict
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.modes import by_count, is_aa_pair, is_mode
+from xla_sweeps.schema.modes import by_backend, by_count, headline_of, is_aa_pair, is_mode
 from xla_sweeps.schema.row import COLUMNS, QUESTION
 from xla_sweeps.store.table import add_price
 
@@ -139,20 +139,33 @@ def numbers_of(table: pyarrow.Table) -> dict[str, list[int]]:
     }
 
 
-def scenarios_of(table: pyarrow.Table) -> list[tuple[str, list[tuple[str, list[str]]]]]:
-    """The scenarios, those measured most first, each with the candidates of each baseline."""
+def scenarios_of(table: pyarrow.Table) -> list[tuple[str, list[tuple[str, str, list[str]]]]]:
+    """The scenarios, those measured most first, with their pairs: baseline, candidate, origins.
+
+    A scenario's own pair is first; pairs of two engines are last.
+    """
     scenario, origin = (table[name].to_pylist() for name in ("scenario", "origin"))
     measured = Counter(
         name for name, where in zip(scenario, origin, strict=True) if where == MEASURED
     )
-    pairs: dict[str, dict[str, dict[str, None]]] = {name: {} for name in scenario}
-    for name, (baseline, candidate) in zip(scenario, _pairs_of(table), strict=True):
-        if baseline and not _is_twin(baseline, candidate):
-            pairs[name].setdefault(baseline, {})[candidate] = None
+    pairs: dict[str, dict[tuple[str, str], dict[str, None]]] = {name: {} for name in scenario}
+    for name, pair, where in zip(scenario, _pairs_of(table), origin, strict=True):
+        if pair[0] and not _is_twin(*pair):
+            pairs[name].setdefault(pair, {})[where] = None
     return [
-        (name, [(baseline, list(candidates)) for baseline, candidates in pairs[name].items()])
+        (name, [(*pair, list(pairs[name][pair])) for pair in _order_pairs(name, pairs[name])])
         for name in sorted(by_count(scenario), key=lambda name: -measured[name])
     ]
+
+
+def _order_pairs(scenario: str, pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    own = headline_of(scenario)
+
+    def distance(pair: tuple[str, str]) -> tuple[bool, bool, bool]:
+        is_across = not all(map(is_mode, pair)) or len(by_backend(pair)) > 1
+        return is_across, pair[0] != own[0], pair[1] != own[1]
+
+    return sorted(pairs, key=distance)
 
 
 def facts_of(table: pyarrow.Table) -> dict[str, Any]:
@@ -228,7 +241,7 @@ def _quiet_facts(columns: dict[str, list[Any]], group: tuple[Any, ...]) -> dict[
     if any(waits):
         facts["waiting"] = f"{sum(map(bool, waits))} of {len(own)}"
     if scatter := [value for value in noise if value]:
-        facts["noise"] = f"{np.median(scatter):.2g} %"
+        facts["noise"] = f"{np.median(scatter):.3g} %"
     if spreads:
         facts["between"] = f"{sum(b > a for a, b in spreads)} of {len(spreads)}"
     if any(low):

@@ -93,3 +93,31 @@ def test_a_configuration_that_was_measured_again_is_a_line_over_time(
     assert "resnet50: from 1.20× (2026-11-01) to 1.50× (2026-11-03)" in words
     assert words.index("TF 1") < words.index("TF 2") < words.index("TF 3")
     assert browser.evaluate("document.querySelectorAll('#series [data-mark=dot] path').length") == 3
+
+
+def test_on_paper_a_long_chart_is_in_parts_of_forty_lines_to_one_scale(
+    browser: Browser, tmp_path: Path
+) -> None:
+    rows = [
+        base_row(trial_id=f"{number:016}", model=f"m{number:03}")
+        | compared(100.0, 80.0 + number, 0.02)
+        for number in range(100)
+    ]
+    visit(browser, write_page(tmp_path / "page.html", rows))
+    drawn = """[...document.querySelectorAll('[data-chart=pairs] svg.plot')].map((plot) => {
+      const texts = [...plot.querySelectorAll('text')].map((one) => one.textContent);
+      const tick = texts.find((text) => text.endsWith('×'));
+      return [texts.filter((text) => /^m\\d+$/.test(text)), tick];
+    })"""
+    models = sorted(row["model"] for row in rows)
+    ((whole, _),) = browser.evaluate(drawn)
+    assert sorted(whole) == models
+    assert browser.kind != "chromium" or browser.count_sheets() <= 3, "the first is full"
+    browser.evaluate("dispatchEvent(new Event('beforeprint'))")
+    parts = browser.evaluate(drawn)
+    assert [len(names) for names, _ in parts] == [33, 34, 33]
+    assert sorted(name for names, _ in parts for name in names) == models
+    assert len({tick for _, tick in parts}) == 1
+    browser.evaluate("dispatchEvent(new Event('afterprint'))")
+    browser.wait(f"{drawn}.length === 1")
+    assert browser.complaints == []

@@ -24,7 +24,6 @@ from dashboard_page import (
 from synthetic_rows import DEVICES, base_row, compared
 
 from xla_sweeps.report.dashboard import build
-from xla_sweeps.report.figures import times
 from xla_sweeps.report.flag_texts import FLAG_TEXTS
 from xla_sweeps.report.labels import short_device
 from xla_sweeps.report.overall import overall_word
@@ -122,7 +121,7 @@ def test_one_model_on_one_device_has_an_answer_its_modes_and_costs(
         "Yes. vgg16 224 px, batch 1, on NVIDIA H100: XLA is 1.32× faster than graph (clear: 95 % "
         "1.29"
     )
-    assert "its 12 s of compilation pay back after 1,000 calls (900–1,100)." in said
+    assert "its 12.0 s of compilation pay back after 1,000 calls (900–1,100)." in said
     modes = browser.evaluate(
         """((width) => [...document.querySelectorAll('.modes tbody tr')].map((row) => [
           row.cells[0].innerText, width(row, '.bar') / width(row, '.mode-track'),
@@ -134,9 +133,9 @@ def test_one_model_on_one_device_has_an_answer_its_modes_and_costs(
     for (_, part, whisker, text), rate in zip(modes, (50.0, 100.0, 132.0), strict=True):
         assert part == pytest.approx(rate / most, abs=0.01)
         assert whisker > 0
-        assert text.startswith(f"{rate:.0f} img/s (")
+        assert text.startswith(f"{rate:#.3g}".rstrip(".") + " img/s (")
     words = browser.evaluate("document.getElementById('answer-rows').innerText")
-    for figure in ("+12 s", "1 k images", "0.90×", "5", rows[0]["command"]):
+    for figure in ("+12.0 s", "1.00 k images", "0.900×", "5", rows[0]["command"]):
         assert figure in words
     assert browser.complaints == []
 
@@ -279,7 +278,7 @@ def test_the_page_and_the_terminal_give_the_same_answer(browser: Browser, tmp_pa
             speedup = browser.evaluate(
                 "document.querySelector('.devices').rows[1].cells[3].innerText"
             )
-            assert speedup.startswith(times(figures.geomean)), rates
+            assert speedup.startswith(f"{figures.geomean:#.3g}×"), rates
 
 
 def test_published_figures_alone_have_an_answer(browser: Browser, tmp_path: Path) -> None:

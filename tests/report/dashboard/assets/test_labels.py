@@ -143,13 +143,14 @@ def test_figures_of_one_mode_are_listed_and_are_no_pair(browser: Browser, tmp_pa
     bring(browser, "#published")
     words = browser.evaluate("document.getElementById('published').innerText")
     assert "Not compared: 3 figures" in words
-    options = "[...document.querySelector('[name=f-baseline]').options].map(({value}) => value)"
-    assert browser.evaluate(options) == ["graph", "eager"]
+    options = "[...document.querySelector('[name=f-pair]').options].map(({value}) => value)"
+    assert browser.evaluate(options) == ["xla/graph"], "of the pairs that were measured"
     browser.evaluate("scrollTo({top: 0, behavior: 'instant'})")
     browser.evaluate("document.querySelector('[name=f-origin]').focus()")
     browser.press("p")
     browser.wait("xlaSweeps.state.origin === 'imported'")
-    assert browser.evaluate("xlaSweeps.state.baseline") == "eager", "the baseline follows"
+    assert browser.evaluate("xlaSweeps.state.baseline") == "eager", "the pair follows"
+    assert browser.evaluate(options) == ["xla/eager"]
     assert browser.evaluate("xlaSweeps.rows()") == 2
     assert browser.complaints == []
     visit(browser, write_page(tmp_path / "alone.html", [lonely]))

@@ -19,6 +19,7 @@ from dashboard_page import Study, visit
 from in_process import command
 from paths import ROOT
 
+from xla_sweeps.report import figures
 from xla_sweeps.report.dashboard import build
 
 pytestmark = pytest.mark.browser
@@ -63,13 +64,13 @@ def rows(mixed: Path) -> list[Row]:
 
 
 def times(value: float) -> str:
-    return f"{value:.3f}" if 0.0005 <= abs(value - 1) < 0.0495 else f"{value:.2f}"
+    return f"{value:#.3g}"
 
 
 def ends(rows: Iterable[Row]) -> str:
     speedups = sorted(float(row["speedup"]) for row in rows)
     low, high = speedups[0], speedups[-1]
-    return f"{times(low)}×" if low == high else f"{low:.2f}–{high:.2f}×"
+    return f"{times(low)}×" if low == high else f"{low:#.3g}–{high:#.3g}×"
 
 
 def named(families: list[str]) -> str:
@@ -111,10 +112,10 @@ def cost_of(own: list[Row]) -> str:
     never = sum(not row["break_even_calls"] for row in judged)
     if len({(row["batch_size"], row["precision"], row["tf32"]) for row in own}) == 1:
         assert 2 * never > len(judged)
-        return f"Compiling takes {statistics.median(extras):.2g} s longer; most never pay it back."
+        return f"Compiling takes {statistics.median(extras):#.3g} s longer; most never pay it back."
     low, high = min(extras), max(extras)
     return (
-        f"Compiling takes {low:.2g} s to {high:.2g} s longer; "
+        f"Compiling takes {low:#.3g} s to {high:#.3g} s longer; "
         f"{never} of {len(judged)} never pay it back."
     )
 
@@ -151,7 +152,7 @@ def test_every_word_and_number_of_the_first_screen_is_that_of_its_rows(
         for cell, row, mark, wait in zip(line[5:], (best, worst), marks, waits, strict=True):
             figure = f"{row['model']} {times(float(row['speedup']))}×{mark}{wait}"
             assert " ".join(cell.split()) == figure
-        low, high = (f"{times(float(row['speedup']))}×" for row in (worst, best))
+        low, high = (figures.times(float(row["speedup"])) for row in (worst, best))
         said[short] = (
             f"{faster} faster, {slower} slower" if word == "Mixed." else f"{low} to {high}"
         )
@@ -164,3 +165,14 @@ def test_every_word_and_number_of_the_first_screen_is_that_of_its_rows(
         title == f"XLA against graph in call: {len({r['model'] for r in rows})} models on 2 devices"
     )
     assert browser.complaints == []
+
+
+def test_the_page_of_several_devices_is_printed_on_five_sheets(
+    browser: Browser, mixed: Path
+) -> None:
+    if browser.kind != "chromium":
+        pytest.skip("only Chromium prints without a dialog")
+    page = mixed / "printed.html"
+    build.write_page([mixed], page)
+    visit(browser, Study(uri=page.as_uri(), rows=[], meta={}, path=page))
+    assert 2 < browser.count_sheets() <= 5

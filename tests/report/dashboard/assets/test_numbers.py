@@ -136,4 +136,17 @@ def test_operations_that_are_only_a_lower_bound_are_marked(
     shown = browser.evaluate("document.body.innerText").split()
     assert "9" in shown[shown.index("≥") :][1]
     assert shown.count("≥") == 1
-    assert {"3", "15"} <= set(shown)
+    assert {"3.00", "15.0"} <= set(shown)
+
+
+def test_every_figure_has_three_digits(browser: Browser, tmp_path: Path) -> None:
+    rows = [
+        base_row(trial_id=f"{number:016}", batch_size=number, latency_p50_ms=p50, compile_s=2.0)
+        | compared(100.0, rate, 0.0001)
+        for number, (rate, p50) in enumerate([(104.7, 9.0), (95.0, 89.92), (1234.0, 3.5)], start=1)
+    ]
+    visit(browser, write_page(tmp_path / "page.html", rows))
+    open_everything(browser)
+    words = set(browser.evaluate("document.querySelector('main').innerText").split())
+    assert {"1.05×", "0.950×", "12.3×", "9.00", "89.9", "3.50", "1.23", "2.00"} <= words
+    assert not {"1.047×", "0.95×", "9", "89.92", "3.5"} & words

@@ -6,6 +6,7 @@ import csv
 import io
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, parse_qsl
 
 import pytest
 from browser import Browser
@@ -77,7 +78,7 @@ def test_joules_stand_where_they_were_measured_and_the_reason_where_not(
     visit(browser, priced)
     bring(browser, "#price")
     lines = browser.evaluate(LINES)
-    assert "A sample with XLA: 0.25 to 2.5 J, counted by GPU." in lines
+    assert "A sample with XLA: 0.250 to 2.50 J, counted by GPU." in lines
     assert "not available for 1 configuration (no counter)." in lines
     turn(browser, [("columns", "cost"), ("sort", "joules_per_sample")])
     bring(browser, ".virtual")
@@ -110,3 +111,50 @@ def test_the_csv_file_has_the_prices_only_with_a_price(browser: Browser, priced:
                 assert float(written[row["trial_id"]][name]) == pytest.approx(
                     expected[name], rel=1e-4
                 )
+
+
+def test_each_of_several_devices_has_its_own_price_and_none_has_no_amount(
+    browser: Browser, tmp_path: Path
+) -> None:
+    names = ("AMD EPYC 9654", "NVIDIA H100 80GB HBM3", "NVIDIA T4")
+    rows = [
+        base_row(trial_id=f"{place:016}", device=device) | compared(100.0, 150.0, 0.02)
+        for place, device in enumerate(names)
+    ]
+    page = write_page(tmp_path / "page.html", rows)
+    visit(browser, page)
+    bring(browser, "#price")
+    labels = """[...document.querySelectorAll('.budget label')].filter((one) =>
+      one.checkVisibility()).map((one) => one.innerText.trim())"""
+    shorts = [device.removeprefix("AMD ").removeprefix("NVIDIA ") for device in names]
+    assert browser.evaluate(labels) == [f"Price per hour of {device}" for device in shorts]
+    for place, price in ((1, "3"), (0, "0.5")):
+        browser.click(f"#price-{place}" if place else "#price")
+        browser.write(price)
+        browser.wait(f"[...xlaSweeps.state.price].includes('{price} {names[place]}')")
+        browser.wait("xlaSweeps.settled()")
+    costs = [
+        costs_of(row, price)["cost_per_million"]
+        for row, price in zip(rows, (0.5, 3.0), strict=False)
+    ]
+    amounts = [
+        f"with XLA on {name}: {cost:#.3g}." for name, cost in zip(shorts, costs, strict=False)
+    ]
+    lines = browser.evaluate(LINES)
+    assert lines == " ".join(f"A million samples {amount}" for amount in amounts)
+    address = browser.evaluate("location.hash.slice(1)")
+    assert parse_qs(address)["price"] == [f"3 {names[1]}", f"0.5 {names[0]}"]
+    visit(browser, page, parse_qsl(address))
+    bring(browser, "#price")
+    assert browser.evaluate(LINES) == lines
+    bring(browser, "#csv")
+    _, content = browser.download(lambda: browser.click("#csv"))
+    written = {line["device"]: line for line in csv.DictReader(io.StringIO(content.decode()))}
+    assert written[names[2]]["cost_per_million"] == ""
+    assert float(written[names[1]]["cost_per_million"]) == pytest.approx(costs[1], rel=1e-4)
+    turn(browser, [("price", "4")])
+    assert browser.evaluate(LINES) == "", "one price is not that of several devices"
+    turn(browser, [("price", "4"), ("device", names[2])])
+    assert browser.evaluate(labels) == ["Price per hour"]
+    assert "A million samples with XLA: " in browser.evaluate(LINES)
+    assert browser.complaints == []

@@ -121,3 +121,68 @@ def test_what_changed_is_of_one_scenario(browser: Browser, tmp_path: Path) -> No
     choose(browser, "train_step")
     bring(browser, "#difference")
     browser.wait(f"{said}.includes('in 0 of 1 comparison, slower in 1')")
+
+
+ENGINES = (
+    ("graph", "xla"),
+    ("graph", "jax_xla"),
+    ("jax_eager", "jax_xla"),
+    ("torch_eager", "torch_export"),
+)
+
+
+def several_engines(tmp_path: Path) -> Study:
+    """A pair of each engine, and one across two."""
+    rows = [
+        row(number, 100.0 + number, baseline=baseline, candidate=candidate)
+        for number, (baseline, candidate) in enumerate(ENGINES, start=1)
+    ]
+    return write_page(tmp_path / "page.html", rows)
+
+
+def pairs_offered(browser: Browser) -> tuple[str, list[str]]:
+    """The pair in the picker, and those to choose from."""
+    shown, offered = browser.evaluate(
+        """((select) => [select.selectedOptions[0]?.text ?? "",
+          [...select.options].map(({text}) => text)])(document.querySelector("[name=f-pair]"))"""
+    )
+    return shown, offered
+
+
+def test_the_picker_offers_the_pairs_that_were_measured_and_shows_the_chosen_one(
+    browser: Browser, tmp_path: Path
+) -> None:
+    visit(browser, several_engines(tmp_path))
+    words = [
+        "XLA against graph",
+        "JAX with XLA against eager JAX",
+        "PyTorch exported and compiled against eager PyTorch",
+        "JAX with XLA against graph",
+    ]
+    assert pairs_offered(browser) == (words[0], words)
+    also = browser.evaluate("document.getElementById('answer-words').innerText")
+    assert all(text in also for text in words[1:3])
+    browser.evaluate("document.querySelector('[name=f-pair]').focus()")
+    for text in words[1:]:
+        browser.press("ArrowDown")
+        browser.wait(f"document.getElementById('title').innerText.startsWith({text!r})")
+        assert browser.evaluate("xlaSweeps.rows()") == 1, text
+        assert pairs_offered(browser) == (text, words)
+    assert browser.complaints == []
+
+
+def test_a_link_with_one_side_shows_the_pair_that_has_it(browser: Browser, tmp_path: Path) -> None:
+    visit(browser, several_engines(tmp_path))
+    for link, candidate, baseline, rows in (
+        ([("baseline", "jax_eager")], "jax_xla", "jax_eager", 1),
+        ([("candidate", "jax_xla")], "jax_xla", "jax_eager", 1),
+        ([("candidate", "torch_export"), ("scenario", "call")], "torch_export", "torch_eager", 1),
+        ([("baseline", "graph"), ("candidate", "jax_xla")], "jax_xla", "graph", 1),
+        ([("baseline", "jax_eager"), ("candidate", "xla")], "xla", "jax_eager", 0),
+    ):
+        turn(browser, link)
+        assert browser.evaluate("[xlaSweeps.state.candidate, xlaSweeps.state.baseline]") == [
+            candidate,
+            baseline,
+        ]
+        assert browser.evaluate("xlaSweeps.rows()") == rows, link

@@ -133,12 +133,12 @@ def test_controls_show_the_state_in_the_address(browser: Browser, study: Studies
               const boxes = [...document.querySelectorAll('#filters input:checked')];
               const chip = document.querySelector('[data-verdict=faster]');
               const colour = getComputedStyle(document.body).backgroundColor;
-              return [value('f-baseline'), value('f-model'),
+              return [value('f-pair'), value('f-model'),
                 boxes.map((box) => box.value), chip.getAttribute('aria-pressed'),
                 colour.match(/\\d+/g).slice(0, 3).every((part) => {test})];
             }})()"""
         )
-        assert shown == ["eager", "net", [NASTY_DEVICE], "true", True]
+        assert shown == ["xla/eager", "net", [NASTY_DEVICE], "true", True]
 
 
 def test_a_chip_filters_by_its_verdict_and_shows_the_count(

@@ -1,9 +1,9 @@
 /** "Should I turn XLA on?": the answer in a sentence, and the figures behind it. */
 
-import { allOf, capitalized, count, fillIn, percent, plural, present, range, rate, say, seconds, share, times } from "./numbers.js";
+import { allOf, capitalized, count, fillIn, percent, plural, present, range, rate, say, seconds, times, trimmed } from "./numbers.js";
 import { byId, el, fill, folded, linkButton, ownOf, phrase, plainTable } from "./dom.js";
 import { modeOf, pairFor, pairsOf, scenariosOf } from "./data.js";
-import { cut, floorOf, shortMode } from "./marks.js";
+import { cut, floorOf, pairWords, shortMode } from "./marks.js";
 import { addPanel } from "./panels.js";
 import { sortedChart } from "./pairs.js";
 import { asPublished } from "./view.js";
@@ -30,11 +30,10 @@ const PAIRS_LINKED = 5;
 function otherScenarios({ rows, state }) {
   const others = scenariosOf(rows).filter(({ name }) => name !== state.scenario);
   const choose = (name) => () => state.set({ scenario: name, ...pairFor(rows, name, state.origin) });
-  const pairs = [...pairsOf(rows, state.scenario)].flatMap(([baseline, candidates]) => candidates.map((candidate) => ({ baseline, candidate })));
-  const apart = pairs.filter(({ baseline, candidate }) => baseline !== state.baseline && candidate !== state.candidate && candidate !== state.baseline);
+  const apart = pairsOf(rows, state.scenario, state.origin).filter(({ baseline, candidate }) => baseline !== state.baseline && candidate !== state.candidate && candidate !== state.baseline);
   const links = [
     ...others.map(({ name }) => linkButton(name, choose(name))),
-    ...apart.slice(0, PAIRS_LINKED).map((pair) => linkButton(`${shortMode(pair.candidate)} against ${shortMode(pair.baseline)}`, () => state.set(pair))),
+    ...apart.slice(0, PAIRS_LINKED).map((pair) => linkButton(pairWords(pair), () => state.set(pair))),
   ];
   return links.length ? el("p.note", "Also measured, each by itself:", links.flatMap((link) => [" ", link])) : null;
 }
@@ -112,7 +111,7 @@ function termsOf(view) {
     modes.length && `${modes.join(", ")}.`,
     `Faster and slower: by more than ±${percent(100 * floorOf(view))} % with 95 % confidence; equivalent: less; ambiguous: not known.`,
     "A configuration is one model at one resolution, batch size and precision on one device; measured again, it still counts once.",
-    `“Usually” means at least ${share(PACKAGE.usually, 1)}. A speedup before a bracket is the geometric mean, each model counting once; of unlike batch sizes or precisions only the range is given.`,
+    `“Usually” means at least ${percent(100 * PACKAGE.usually)} %. A speedup before a bracket is the geometric mean, each model counting once; of unlike batch sizes or precisions only the range is given.`,
     "~ contaminated, * fewer than three replicates, h the device waits for the host.",
   ]);
 }
@@ -226,7 +225,7 @@ function openOf({ excluded_above: bound, replicates_to_settle: more, replicate_s
   const replicates =
     more > PACKAGE.most_to_settle
       ? say("many", { count: PACKAGE.most_to_settle })
-      : say(more === 1 ? "one more" : "more", { replicates: plural(more, "more replicate"), count: more, time: seconds(more * each) });
+      : say(more === 1 ? "one more" : "more", { replicates: plural(more, "more replicate"), count: more, time: trimmed(seconds(more * each, 2)) });
   const above = bound >= 1 ? times(1 + bound) : `${percent(100 * bound)} %`;
   const excluded = say("excluded", { bound: above });
   return say("open", { excluded, replicates, floor: `${percent(100 * floor)} %` });

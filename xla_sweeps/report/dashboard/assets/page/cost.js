@@ -1,48 +1,78 @@
 /** "What does XLA cost?": the price of a million samples, and extra compile time against images to break even. */
 
-import { count, extent, images, plural, present, seconds, short } from "./numbers.js";
+import { count, extent, images, plural, present, seconds, short, trimmed } from "./numbers.js";
 import { byId, el, linkButton, phrase, plainTable, typedInput } from "./dom.js";
-import { devicePanels, logScale, markOf, pairTip, rowName, shortMode, someOf, speedupOf, subjectOf, verdictDots, verdictLegend, versus } from "./marks.js";
+import { devicePanels, logScale, markOf, pairTip, rowName, shortDevice, shortMode, someOf, speedupOf, subjectOf, verdictDots, verdictLegend, versus } from "./marks.js";
 import { addPanel, chart, sampled, sampleNote } from "./panels.js";
+import { naturally } from "./data.js";
+import { splitPrice } from "./view.js";
 
 const COST_POINTS = 1500;
 
-export function costSection(/** @type {State} */ state) {
+export function costSection(/** @type {Index} */ index, /** @type {State} */ state) {
   const worth = (view) => view.overview.priced > 1;
   const scatter = chart("cost", { build: costScatter, table: costTable, worth });
-  byId("cost-charts").append(el("div.chart.wide", pricePanel(state)), scatter);
+  byId("cost-charts").append(el("div.chart.wide", pricePanel(index, state)), scatter);
 }
 
-/** The price of an hour, and what a million samples then cost; and joules of a sample where they were measured. @param {State} state */
-function pricePanel(state) {
-  const props = { type: "number", id: "price", min: 0, step: "any", placeholder: "price" };
-  const { input, update } = typedInput(state, "price", props);
-  const label = el("label", { for: "price" }, "Price per hour ", input);
+/** The price of an hour of each device, and what a million samples then cost; and joules of a sample where they were measured. @param {Index} index @param {State} state */
+function pricePanel(index, state) {
+  const devices = index.rows.column("device").values.toSorted(naturally);
+  const prices = devices.map((device, place) => priceControl(state, device, place ? `price-${place}` : "price", devices.length === 1));
   const said = el("p.note", { id: "price-lines", role: "status" });
   const more = linkButton("Each configuration’s price and energy are in the table below", () => state.set({ columns: "cost", sort: "cost_per_million", at: "everything" }));
-  const box = el("div.budget", label, said, more);
+  const box = el("div.budget", prices.map(({ element }) => element), said, more);
   const draw = (view) => {
-    update();
+    for (const { update } of prices) update(view);
     said.textContent = phrase(priceLines(view));
-    more.hidden = !view.distinct("energy").some(Boolean) && !present(view.rows.price);
+    more.hidden = !view.distinct("energy").some(Boolean) && !view.rows.isPriced;
   };
   addPanel(box, draw, { worth: (view) => view.counted.length > 0 });
   return box;
 }
 
+/** The price of an hour of a device; the address names the device unless the file has no other. @param {State} state */
+function priceControl(state, device, id, isOnly) {
+  let shown = null;
+  const props = { type: "number", id, min: 0, step: "any", placeholder: "price" };
+  const change = (text) => {
+    const others = [...state.price].filter((price) => ![device, ""].includes(splitPrice(price).device));
+    return new Set(text ? [...others, phrase([text, !isOnly && device])] : others);
+  };
+  const { input, update } = typedInput(state, "price", props, () => shown.priceOf(device), change);
+  const title = el("span");
+  const element = el("label", { for: id }, title, input);
+  return {
+    element,
+    update: (/** @type {View} */ view) => {
+      shown = view;
+      update();
+      const several = view.distinct("device");
+      element.hidden = !several.includes(device);
+      title.textContent = several.length > 1 ? `Price per hour of ${shortDevice(view, device)} ` : "Price per hour ";
+    },
+  };
+}
+
 /** The prices and the joules that there are, and why others are missing, a sentence each. @param {View} view */
 function priceLines(view) {
   const mode = shortMode(view.state.candidate);
-  const isOne = view.distinct("device").length === 1;
-  const [prices, joules] = view.rows.numbers("cost_per_million", "joules_per_sample").map((data) => Array.from(view.counted, (row) => data[row]).filter(present));
+  const devices = view.distinct("device");
+  const figuresOf = (name, device) => Array.from(view.counted.filter(view.rows.is("device", device)), (row) => view.rows.number(name)[row]).filter(present);
   const said = (values, unit) => [...new Set(extent(values).map(short))].join(" to ") + unit;
+  if (devices.some((device) => view.priceOf(device) && !(Number(view.priceOf(device)) > 0))) return ["A price is a number above 0, such as 2.5."];
+  const lines = devices.map((device) => {
+    const prices = figuresOf("cost_per_million", device);
+    const on = devices.length > 1 ? ` on ${shortDevice(view, device)}` : "";
+    return prices.length && `A million samples with ${mode}${on}: ${said(prices, "")}.`;
+  });
+  if (devices.length > 1) return lines;
   const isReason = (text) => text.startsWith(PACKAGE.not_available);
+  const joules = figuresOf("joules_per_sample", devices[0]);
   const [missing, energy] = [view.counted.length - joules.length, view.distinct("energy").filter(Boolean)];
   const reason = someOf(energy.filter(isReason).map((text) => text.slice(PACKAGE.not_available.length)), 2, "; ");
-  const isWrong = view.state.price !== "" && !present(view.rows.price);
-  if (isWrong || !isOne) return [isWrong ? "A price is a number above 0, such as 2.5." : "A price holds for one machine: choose its device above."];
   return [
-    prices.length && `A million samples with ${mode}: ${said(prices, "")}.`,
+    ...lines,
     joules.length && `A sample with ${mode}: ${said(joules, " J")}, counted by ${someOf(energy.filter((text) => !isReason(text)), 3)}.`,
     missing && `Joules of a sample: not available${joules.length || reason ? ` for ${plural(missing, "configuration")}` : ""}${reason && ` (${reason})`}.`,
   ];
@@ -74,7 +104,7 @@ function costScatter(/** @type {View} */ view, /** @type {Theme} */ theme, /** @
   }));
   const never = pairs.length - payingBack.length;
   const place = { ...panels.facet, x: "x", y: "y" };
-  const tickFormat = (tick) => (tick === rail ? "never" : short(tick));
+  const tickFormat = (tick) => (tick === rail ? "never" : trimmed(short(tick)));
   return {
     finding: `Compiling pays back in ${count(payingBack.length)} of ${plural(pairs.length, "configuration")}`,
     subject: subjectOf(view, `Extra compile time of ${versus(view)}`),

@@ -63,12 +63,14 @@ export class Rows {
     });
   }
 
-  /** Sets what an hour of the machine costs: the columns of the price, which come for 1, follow; without any if it is not above 0. @param {number} price */
-  setPrice(price) {
-    this.price = price > 0 ? price : NaN;
+  /** Sets what an hour of each device costs: the columns of the price, which come for 1, follow; NaN without one. @param {(device: string) => number} priceOf */
+  setPrices(priceOf) {
+    const { data: codes, values } = this.column("device");
+    const prices = values.map(priceOf);
+    this.isPriced = prices.some(present);
     for (const name of PACKAGE.costs) {
       const { data } = /** @type {{ data: Float32Array }} */ (this.#packed.get(name)());
-      this.column(name).data = data.map((cost) => cost * this.price);
+      this.column(name).data = data.map((cost, row) => cost * prices[codes[row]]);
       this.#orders.delete(name);
     }
   }
@@ -159,33 +161,25 @@ const COLLATOR = new Intl.Collator("en", { numeric: true });
 /** Order of two texts; numbers in them are compared by value. */
 export const naturally = (a, b) => COLLATOR.compare(a, b);
 
-/** The scenarios of the file, those that were measured most first: name, the pair that each is about, and its candidates by baseline. @param {Rows} rows */
+/** The scenarios of the file, those that were measured most first: name and pairs, its own first. @param {Rows} rows */
 export const scenariosOf = ({ meta }) =>
-  (meta.scenarios.length ? meta.scenarios : [["call", []]]).map(([name, pairs]) => {
-    const [baseline, candidate] = ownOf(PACKAGE.headlines, name) ?? PACKAGE.headlines.call;
-    return { name, baseline, candidate, pairs: new Map(pairs) };
-  });
+  (meta.scenarios.length ? meta.scenarios : [["call", []]]).map(([name, pairs]) => ({
+    name,
+    pairs: pairs.map(([baseline, candidate, origins]) => ({ baseline, candidate, origins })),
+  }));
 
-export const scenarioOf = (rows, scenario) => scenariosOf(rows).find(({ name }) => name === scenario) ?? scenariosOf(rows)[0];
+/** The pairs of a scenario that have this origin, each as a change of the state. @param {Rows} rows @returns {Sides[]} */
+export const pairsOf = (rows, scenario, origin) =>
+  (scenariosOf(rows).find(({ name }) => name === scenario)?.pairs ?? [])
+    .filter(({ origins }) => origin === "all" || origins.includes(origin))
+    .map(({ baseline, candidate }) => ({ baseline, candidate }));
 
-/** The baselines of a scenario, each with its candidates. @param {Rows} rows @returns {Map<string, string[]>} */
-export const pairsOf = (rows, scenario) => scenariosOf(rows).find(({ name }) => name === scenario)?.pairs ?? new Map();
-
-/** A candidate of a baseline: the scenario's own where it was measured. @param {Rows} rows */
-export function candidateFor(rows, scenario, baseline) {
-  const candidates = pairsOf(rows, scenario).get(baseline) ?? [];
-  const usual = scenarioOf(rows, scenario).candidate;
-  return candidates.includes(usual) || !candidates.length ? usual : candidates[0];
-}
-
-/** The pair to begin with: the scenario's own baseline, else eager, else the first of this scenario and origin. @param {Rows} rows */
-export function pairFor(rows, scenario, origin) {
-  const isOf = origin === "all" ? () => true : rows.is("origin", origin);
-  const baselines = rows.textsOf("baseline", rows.where(rows.is("scenario", scenario)).filter(isOf));
-  const usual = scenarioOf(rows, scenario).baseline;
-  const compared = (name) => baselines.includes(name) && pairsOf(rows, scenario).has(name);
-  const baseline = [usual, "eager", ...baselines].find(compared) ?? usual;
-  return { baseline, candidate: candidateFor(rows, scenario, baseline) };
+/** The first pair of this scenario and origin, and of these sides, as far as they are given. @param {Rows} rows @param {Partial<Sides>} sides @returns {Sides} */
+export function pairFor(rows, scenario, origin, sides = {}) {
+  const given = Object.entries(sides).filter(([, label]) => label);
+  const [baseline, candidate] = ownOf(PACKAGE.headlines, scenario) ?? PACKAGE.headlines.call;
+  const pair = pairsOf(rows, scenario, origin).find((each) => given.every(([side, label]) => each[side] === label));
+  return pair ?? { baseline, candidate, ...Object.fromEntries(given) };
 }
 
 /** The mode behind a label: `graph_2` is `graph`. @param {string} label */

@@ -1,7 +1,7 @@
 /** The figures behind the answer: a row for each device; or, of one model on one device, each configuration with its
  * modes, costs and command. */
 
-import { allOf, capitalized, count, extent, getOrMake, images, NONE, plural, present, range, rate, say, seconds, short, signed, times } from "./numbers.js";
+import { allOf, capitalized, count, extent, getOrMake, images, NONE, plural, present, range, rate, say, seconds, short, shortCount, signed, times } from "./numbers.js";
 import { FACETS, VERDICTS } from "./state.js";
 import { copyButton, el, linkButton, linksOf, ownOf, plainTable, strip, symbolOf, verdictMark } from "./dom.js";
 import { executionOf, modeOf, naturally } from "./data.js";
@@ -215,7 +215,7 @@ function costWords(sums, scenario) {
   const { median_extra_compile_s: extra, median_break_even_calls: middle, never, priced, extras } = sums;
   if (!priced || !extras) return "";
   if (!present(extra)) {
-    const [low, high] = extras.map(seconds);
+    const [low, high] = extras.map((each) => seconds(each));
     const text = extras[1] <= 0 ? say("no longer") : say("compiling", { seconds: low === high ? low : `${low} to ${high}` });
     return ` ${text}${never ? `; ${count(never)} of ${count(priced)} never pay it back` : ""}.`;
   }
@@ -241,5 +241,5 @@ export function overallWord(overview) {
 /** " (140 k to 150 k)": images to break even, at the ends of its interval. @param {Row} row */
 function breakEvenRange(row) {
   const [low, high] = [row.break_even_low, row.break_even_high].map((calls) => calls * row.samples);
-  return present(low) && present(high) ? ` (${short(low)} to ${short(high)})` : "";
+  return present(low) && present(high) ? ` (${shortCount(low)} to ${shortCount(high)})` : "";
 }

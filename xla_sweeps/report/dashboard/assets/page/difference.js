@@ -1,12 +1,11 @@
 /** "What changed?": two results folders side by side, on a page that compares them. */
 
-import { count, plural, present, range, times } from "./numbers.js";
+import { count, plural, present, range, short, times } from "./numbers.js";
 import { VERDICTS } from "./state.js";
 import { byId, dotted, el, emptyState, fill, folded, plainTable, verdictMark } from "./dom.js";
 import { chartText, someOf } from "./marks.js";
 import { addPanel, chart } from "./panels.js";
 import { linesDrawing } from "./pairs.js";
-import { twoDigits } from "./everything.js";
 
 const CHANGES_DRAWN = 120;
 
@@ -82,7 +81,7 @@ const differenceTip = (row) => [
   `${row.name} · ${row.device}`,
   row.quantity,
   `${VERDICTS[row.verdict]?.symbol ?? ""} ${ratioOf(row)} (95 % ${range(row.low, row.high)})`,
-  present(row.p_value) && `p ${twoDigits(row.p_value)}, q ${twoDigits(row.q_value)}`,
+  present(row.p_value) && `p ${short(row.p_value)}, q ${short(row.q_value)}`,
   row.contaminated && "contaminated",
 ];
 
@@ -95,8 +94,8 @@ function differenceTable(/** @type {View} */ view, comparison) {
     ["Quantity", ({ quantity }) => quantity],
     ["Ratio", ratioOf],
     ["95 % interval", ({ low, high }) => range(low, high)],
-    ["p", (row) => twoDigits(row.p_value)],
-    ["q", (row) => twoDigits(row.q_value)],
+    ["p", (row) => short(row.p_value)],
+    ["q", (row) => short(row.q_value)],
     ["Verdict", ({ verdict }) => verdictMark(verdict)],
   ]);
 }

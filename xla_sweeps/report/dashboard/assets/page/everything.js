@@ -1,6 +1,6 @@
 /** "Everything": the table of all selected pairs, with only the visible rows in the document, and the CSV file. */
 
-import { date, digits, NONE, present, seconds, short, times } from "./numbers.js";
+import { date, NONE, present, seconds, short, shortCount, times } from "./numbers.js";
 import { button, copyButton, csvCell, download, el, fill, linksOf, scrollBox, selectOf, verdictMark } from "./dom.js";
 import { gibibytes, measuredOr, precisionOf, speedupOf } from "./marks.js";
 import { addPanel, currentView } from "./panels.js";
@@ -9,9 +9,8 @@ const ROW_HEIGHT = 30; // pixels, as in the style sheet
 const SPARE_ROWS = 8;
 
 const whole = (value) => (present(value) ? String(Math.round(value)) : NONE);
-const orNever = (value) => (value === Infinity ? "never" : short(value));
-const chance = (value) => (value < 0.001 ? "<0.001" : digits(value, 2));
-export const twoDigits = (value) => digits(value, 2);
+const orNever = (value) => (value === Infinity ? "never" : shortCount(value));
+const chance = (value) => (value < 0.001 ? "<0.001" : short(value));
 
 /** Column, title, width in pixels, and how its figure is written, or what makes the cell of a view and a row. */
 const GRID = /** @type {any[][]} */ ([
@@ -41,7 +40,7 @@ const GRID = /** @type {any[][]} */ ([
   ["cost_per_million", "Price of a million", 136, short],
   ["cost_per_million_low", "Price low", 90, short],
   ["cost_per_million_high", "Price high", 94, short],
-  ["cv_percent", "CV (%)", 76, twoDigits],
+  ["cv_percent", "CV (%)", 76, short],
   ["p_value", "p", 80, chance],
   ["replicates", "Replicates", 96, whole],
   ["family", "Family", 120],
@@ -97,7 +96,7 @@ const SETS = {
 function gridColumns({ state, rows }) {
   const [, chosen] = SETS[state.columns] ?? SETS.main;
   const inSet = (column) => !chosen || NAMES.includes(column) || chosen.includes(column);
-  return GRID.filter(({ column }) => inSet(column) && (present(rows.price) || !isPrice(column)));
+  return GRID.filter(({ column }) => inSet(column) && (rows.isPriced || !isPrice(column)));
 }
 
 /** The table with these heads and this body, its columns as wide as `GRID` says. */
@@ -191,7 +190,7 @@ function gridTools(/** @type {HTMLElement} */ sets) {
 /** Rows as CSV. @param {View} view */
 function csvOf({ rows }, order) {
   const written = (value) => (Number.isNaN(value) ? "" : value === Infinity ? "never" : Number(value.toPrecision(6)));
-  const columns = rows.names.filter((name) => present(rows.price) || !isPrice(name)).map((name) => {
+  const columns = rows.names.filter((name) => rows.isPriced || !isPrice(name)).map((name) => {
     const { data, values } = rows.column(name);
     const cells = values?.map(csvCell);
     return { name, read: (row) => (cells ? cells[data[row]] : written(data[row])) };

@@ -1,6 +1,6 @@
 /** "Which model is fastest?": three podiums with shared ranks. */
 
-import { count, getOrMake, NONE, percent, range, rate, short, signed } from "./numbers.js";
+import { count, digits, getOrMake, NONE, range, rate, short, signed } from "./numbers.js";
 import { byId, el, emptyState, fill, linkButton, phrase, plainTable, selectOf, strip } from "./dom.js";
 import { naturally } from "./data.js";
 import { rowSettings, shortMode, versus } from "./marks.js";
@@ -18,7 +18,7 @@ const PODIUMS = {
   __proto__: null,
   throughput: { title: "Throughput", unit: "img/s", write: rate, of: ratesOf },
   absolute: { title: "Absolute speedup", unit: "img/s more", write: (value) => `${signed(value)} img/s`, of: gainsOf },
-  percent: { title: "Speedup percent", unit: "%", write: (value) => `${signed(value, percent)} %`, of: percentsOf },
+  percent: { title: "Speedup percent", unit: "%", write: (value) => `${signed(value, digits)} %`, of: percentsOf },
 };
 
 const PODIUM_PLACES = 10;

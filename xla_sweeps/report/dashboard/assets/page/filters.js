@@ -1,22 +1,19 @@
-/** Filters: "For [model] on [device] at [px], batch [n], against [baseline]" in one line, the rest folded, and the tokens
+/** Filters: "For [model] on [device] at [px], batch [n], in [scenario] [pair]" in one line, the rest folded, and the tokens
  * of the active filters. Their places do not depend on what is chosen, so that nothing moves under a mouse. */
 
 import { count, plural } from "./numbers.js";
 import { FACETS, VERDICTS } from "./state.js";
 import { button, byId, copyLink, el, fill, phrase, selectOf, typedInput, verdictMark } from "./dom.js";
-import { candidateFor, naturally, pairFor, pairsOf, scenarioOf, scenariosOf } from "./data.js";
+import { naturally, pairFor, pairsOf, scenariosOf } from "./data.js";
 import { wordOf } from "./view.js";
-import { cut, shortMode } from "./marks.js";
+import { cut, pairWords } from "./marks.js";
 
 /** Builds the bar; it then follows the state. @param {Index} index @param {State} state */
 export function filterBar(index, state) {
   const model = modelControl(index, state);
   const facets = FACETS.map((facet) => ({ ...facet, ...facetControl(index, state, facet) }));
-  const choices = [scenarioChoice, baselineChoice, originChoice].map((make) => make(index, state));
-  const rest = [
-    ...facets.filter(({ before }) => !before),
-    choice(state, "candidate", "Candidate", () => pairsOf(index.rows, state.scenario).get(state.baseline) ?? [], shortMode),
-  ];
+  const choices = [scenarioChoice, pairChoice, originChoice].map((make) => make(index, state));
+  const rest = facets.filter(({ before }) => !before);
   const emptied = () => {
     state.reset();
     model.input.focus(); // the button is off now
@@ -40,7 +37,7 @@ export function filterBar(index, state) {
   );
   closeOnEscape();
   keepBelow(byId("filters"));
-  const controls = [model, ...choices, ...facets, rest.at(-1)];
+  const controls = [model, ...choices, ...facets];
   return (view) => {
     for (const control of controls) control.update(view);
     more.hidden = rest.every(({ element }) => element.hidden);
@@ -58,29 +55,25 @@ function keepBelow(bar) {
   new ResizeObserver(measure).observe(bar);
 }
 
-/** What a call does, one at a time: no figure is of several; baseline and candidate follow. @param {Index} index @param {State} state */
+/** What a call does, one at a time: no figure is of several; the pair follows. @param {Index} index @param {State} state */
 function scenarioChoice(index, state) {
   const names = () => scenariosOf(index.rows).map(({ name }) => name);
   const change = (scenario) => ({ scenario, ...pairFor(index.rows, scenario, state.origin) });
   return choice(state, "scenario", "in", names, String, change);
 }
 
-/** What is compared with; the candidate follows to one that was. @param {Index} index @param {State} state */
-function baselineChoice(index, state) {
-  const values = () => {
-    const baselines = [...pairsOf(index.rows, state.scenario).keys()].sort(naturally);
-    const first = scenarioOf(index.rows, state.scenario).baseline;
-    return [...baselines.filter((name) => name === first), ...baselines.filter((name) => name !== first)];
-  };
-  return choice(state, "baseline", "against", values, shortMode, (baseline) => {
-    const isCompared = pairsOf(index.rows, state.scenario).get(baseline).includes(state.candidate);
-    return { baseline, candidate: isCompared ? state.candidate : candidateFor(index.rows, state.scenario, baseline) };
-  });
+/** What is compared: the pairs that were measured. @param {Index} index @param {State} state */
+function pairChoice(index, state) {
+  const pairs = () => new Map(pairsOf(index.rows, state.scenario, state.origin).map((pair) => [spell(pair), pair]));
+  const write = (name) => pairWords(pairs().get(name));
+  return choice(state, "pair", "comparing", () => [...pairs().keys()], write, (name) => pairs().get(name), () => spell(state));
 }
+
+const spell = (/** @type {Sides} */ { baseline, candidate }) => `${candidate}/${baseline}`;
 
 const ORIGINS = { __proto__: null, measured: "measured", imported: "published", all: "both" };
 
-/** Measured, published, or both; the baseline follows. @param {Index} index @param {State} state */
+/** Measured, published, or both; the pair follows. @param {Index} index @param {State} state */
 function originChoice(index, state) {
   const values = () => (index.origins.has("imported") ? Object.keys(ORIGINS) : []);
   const change = (origin) => ({ origin, ...pairFor(index.rows, state.scenario, origin) });
@@ -183,18 +176,18 @@ function modelControl(index, state) {
 }
 
 /** A choice of one value; hidden if there is only one. @param {State} state */
-function choice(state, name, title, values, write, change = (value) => ({ [name]: value })) {
+function choice(state, name, title, values, write, change, read = () => state[name]) {
   const chosen = (value) => state.set(change(value));
   const element = el("label.choice");
   const update = () => {
     const now = values();
-    element.hidden = !now.length || (now.length < 2 && now.includes(state[name]));
+    element.hidden = !now.length || (now.length < 2 && now.includes(read()));
     if (element.dataset.values !== now.join()) {
       const select = selectOf({ name: `f-${name}`, "aria-label": title }, now, write, chosen);
       fill(element, el("span", title), select);
       element.dataset.values = now.join();
     }
-    element.querySelector("select").value = state[name];
+    element.querySelector("select").value = read();
   };
   return { element, update };
 }

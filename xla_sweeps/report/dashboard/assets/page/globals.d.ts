@@ -6,9 +6,10 @@ declare var xlaSweeps: any;
 type View = import("./view.js").View;
 type Rows = import("./data.js").Rows;
 type Index = import("./view.js").Index;
-type Choice = "model" | "scenario" | "baseline" | "candidate" | "origin" | "price";
+type Choice = "model" | "scenario" | "baseline" | "candidate" | "origin";
+type Sides = Record<"baseline" | "candidate", string>;
 type Look = "sort" | "tab" | "place" | "columns" | "at";
-type State = import("./state.js").State & Record<Choice | Look, string> & { verdict: Set<string> };
+type State = import("./state.js").State & Record<Choice | Look, string> & Record<"verdict" | "price", Set<string>>;
 type Facet = Partial<Record<"unit" | "before" | "any" | "blank" | "words", string>> & { isSwitch?: boolean } & { column: TextColumn | NumberColumn; title: string };
 
 /** A row's columns; a number that is missing is NaN. */
@@ -28,7 +29,7 @@ type TableColumn<T> = [title: string, cell: (item: T) => Child];
 type Words = string | false | 0 | null | undefined;
 type LegendEntry = { mark?: string; colour?: string; text: string; isVerdict?: boolean };
 type Drawn = { finding: string; subject?: string; legend?: LegendEntry[]; how?: string; note?: Words | Words[] } & Drawing;
-type Drawing = { plot: any; tip: (item: any) => Words[]; click?: (item: any) => void };
+type Drawing = { plot: any; sheets?: () => any[]; tip: (item: any) => Words[]; click?: (item: any) => void };
 type PanelLook = { follows?: string[]; worth?: (view: View) => boolean };
 type Chart = { build: (view: View, theme: Theme, width: number) => Drawn; table: (view: View) => Node; chips?: Node } & PanelLook;
 type Panel = Required<PanelLook> &

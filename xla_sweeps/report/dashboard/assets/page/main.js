@@ -5,7 +5,7 @@ import { LOOKS, State } from "./state.js";
 import { applyTheme, byId, dotted, el, emptyState, fill, phrase } from "./dom.js";
 import { pairFor, scenariosOf, unpacked } from "./data.js";
 import { Index, View } from "./view.js";
-import { shortMode, someOf } from "./marks.js";
+import { pairWords, someOf } from "./marks.js";
 import { allDrawn, drawAll, refreshPanels, reportErrorOnPage } from "./panels.js";
 import { filterBar } from "./filters.js";
 import { brokeSection } from "./broke.js";
@@ -25,7 +25,7 @@ function pageHeader(index) {
   const { meta } = rows;
   fill(byId("badges"), badgesOf(index));
   const fact = (/** @type {any[]} */ [name, value]) => el("div", el("dt", name), el("dd", value));
-  const plannedText = present(meta.planned) && `${share(meta.trials, meta.planned)} of ${count(meta.planned)} planned`;
+  const plannedText = present(meta.planned) && `${share(meta.trials, meta.planned)} planned`;
   const records = phrase([`${count(meta.records)} in ${plural(meta.trials, "trial")}`, plannedText], ", ");
   const created = `${date(meta.generated_at)} by xla_sweeps ${meta.version}`;
   const facts = [["Records", records], ...meta.facts, ["Created", created]].filter(([, value]) => value);
@@ -36,10 +36,10 @@ function pageHeader(index) {
   if (lines.length) byId("measured").after(el("details.problems", summary, el("ul", lines)));
   const scenarios = scenariosOf(rows).length;
   return ({ state, study }) => {
-    const { scenario, candidate, baseline } = state;
+    const { scenario } = state;
     const scenarioSuffix = scenario === "call" && scenarios < 2 ? "" : ` in ${scenario}`;
     const [models, where] = /** @type {const} */ (["model", "device"]).map((name) => oneOrMany(rows.textsOf(name, study), name));
-    byId("title").textContent = `${shortMode(candidate)} against ${shortMode(baseline)}${scenarioSuffix}: ${models} on ${where}`;
+    byId("title").textContent = `${pairWords(state)}${scenarioSuffix}: ${models} on ${where}`;
     const software = rows.textsOf("software", study).filter(Boolean);
     byId("study").textContent = dotted(meta.title, someOf(software, 2, "; "), meta.when, plural(study.length, "configuration"));
   };
@@ -97,7 +97,7 @@ function goTo(id) {
 async function start() {
   const rows = unpacked(await xlaSweeps.data);
   const index = new Index(rows);
-  const state = /** @type {any} */ (new State(index.defaults, (scenario, origin) => pairFor(rows, scenario, origin)));
+  const state = /** @type {any} */ (new State(index.defaults, (scenario, origin, sides) => pairFor(rows, scenario, origin, sides)));
   const headers = [pageHeader(index), filterBar(index, state)];
   answerSection(state);
   differenceSection(rows.meta.comparison);
@@ -105,7 +105,7 @@ async function start() {
   fastestSection(state);
   studySection(rows.meta);
   flopsSection();
-  costSection(state);
+  costSection(index, state);
   seriesSection();
   brokeSection();
   trustSection();
@@ -122,7 +122,6 @@ async function start() {
   });
   addEventListener("beforeprint", () => {
     applyTheme("light"); // paper is white
-    refreshPanels();
     drawAll();
   });
   addEventListener("afterprint", () => {

@@ -1,12 +1,15 @@
 /** Marks, scales and words that several charts share: names of rows, markers of verdicts, doubt, panels, colours. */
 
-import { countedOf, digits, extent, images, NONE, plural, present, range, rate, seconds, short, times } from "./numbers.js";
+import { countedOf, digits, extent, images, NONE, plural, present, range, rate, seconds, short, times, trimmed } from "./numbers.js";
 import { VERDICTS } from "./state.js";
 import { dotted, el, ownOf, phrase } from "./dom.js";
 import { modeOf } from "./data.js";
 
 /** "XLA over graph". @param {View} view */
 export const versus = ({ state }) => `${shortMode(state.candidate)} over ${shortMode(state.baseline)}`;
+
+/** "XLA against graph". @param {Sides} pair */
+export const pairWords = ({ candidate, baseline }) => `${shortMode(candidate)} against ${shortMode(baseline)}`;
 
 /** What over what, where, when and how many: what a picture of the chart must still say. @param {View} view */
 export function subjectOf(view, what = `Speedup of ${versus(view)}`, n = view.counted.length) {
@@ -210,7 +213,7 @@ export function shortMode(label) {
 }
 
 /** "1.6 GiB". @param {number} bytes */
-export const gibibytes = (bytes) => (present(bytes) ? `${digits(bytes / 2 ** 30, 2)} GiB` : NONE);
+export const gibibytes = (bytes) => (present(bytes) ? `${digits(bytes / 2 ** 30)} GiB` : NONE);
 
 /** A figure that not every trial measures. @param {number} value */
 export const measuredOr = (value) => (present(value) ? short(value) : "not available");
@@ -254,14 +257,14 @@ export function logScale(label, values, { write = short, wanted = 6 } = {}) {
   const margin = (to / from) ** 0.04;
   const domain = [from / margin, to * margin];
   const ticks = logTicks(...domain, wanted);
-  return { type: "log", base: Math.E, domain, label, grid: true, ticks, tickFormat: write }; // base 10 drops words
+  return { type: "log", base: Math.E, domain, label, grid: true, ticks, tickFormat: (tick) => trimmed(write(tick)) }; // base 10 drops words
 }
 
 /** A logarithmic scale of speedups, with 1× inside. @param {string} label */
 export function speedupScale(label, values, options = {}) {
   const [low, high] = extent(values) ?? [0.5, 2];
   const ends = [Math.min(low, 1 / 1.03), Math.max(high, 1.03)];
-  return logScale(label, ends, { write: (tick) => `${digits(tick, 3)}×`, ...options });
+  return logScale(label, ends, { write: times, ...options });
 }
 
 /** Margins of a plot, in the order of CSS; and an axis of words alone. */

@@ -20,52 +20,47 @@ export const allOf = (words) => LIST.format(words);
 
 const SCALES = /** @type {[number, string][]} */ ([[1e12, " T"], [1e9, " G"], [1e6, " M"], [1e3, " k"]]);
 
-/** Three significant digits with k, M, G for large numbers. */
+/** Three significant digits, with k, M, G for large numbers: 9.00, 89.9, 3.42 k. */
 export function short(value) {
   if (!present(value)) return NONE;
   const size = Math.abs(value);
   if (size >= 1e15) return value.toExponential(1);
   const [scale, mark] = SCALES.find(([least]) => size >= least * 0.9995) ?? [1, ""];
-  return digits(value / scale, 3) + mark;
+  return digits(value / scale) + mark;
 }
 
-/** A number with some significant digits, without an exponent or trailing zeros after the point. */
-export function digits(value, significant) {
+/** A number with three significant digits, without an exponent. */
+export function digits(value, significant = 3) {
   if (!present(value)) return NONE;
   if (value === 0) return "0";
-  const power = Math.floor(Math.log10(Math.abs(value) * (1 + 1e-9)));
-  const places = Math.max(0, Math.min(8, significant - 1 - power));
-  const text = value.toFixed(places);
-  return places ? text.replace(/\.?0+$/, "") : text;
+  const power = Math.floor(Math.log10(Math.abs(Number(value.toPrecision(significant)))) + 1e-9);
+  return value.toFixed(Math.max(0, Math.min(8, significant - 1 - power)));
 }
 
-/** A speedup: 1.32×; more places near 1, where they matter. */
-export function times(value) {
-  if (!present(value)) return NONE;
-  const off = Math.abs(value - 1);
-  const places = value >= 99.95 ? 0 : value >= 9.995 ? 1 : off < 0.0495 && off >= 0.0005 ? 3 : 2;
-  return `${value.toFixed(places)}×`;
-}
+/** Text of a round number without the zeros that end its decimals: "5 %", "1.5×". @param {string} text */
+export const trimmed = (text) => (text.includes(".") ? text.replace(/\.?0+(?=[ ×]|$)/, "") : text);
 
-/** "1.30–1.34", with the same number of places on both sides. @param {number} low @param {number} high @param {((value: number) => string)?} write */
-export function range(low, high, write = null) {
-  if (!present(low) || !present(high)) return NONE;
-  const places = Math.max(Math.abs(low - 1), Math.abs(high - 1)) < 0.0995 ? 3 : high >= 9.995 ? 1 : 2;
-  return [low, high].map(write ?? ((value) => value.toFixed(places))).join("–");
-}
+/** A speedup: 1.32×. */
+export const times = (value) => (present(value) ? `${digits(value)}×` : NONE);
 
-/** Seconds as 0.4 s, 19 s, 3 min, 2.1 h. */
-export function seconds(value) {
+/** "1.30–1.34". @param {number} low @param {number} high @param {(value: number) => string} write */
+export const range = (low, high, write = digits) => (present(low) && present(high) ? `${write(low)}–${write(high)}` : NONE);
+
+/** Seconds as 0.400 s, 19.2 s, 3.00 min, 2.10 h. */
+export function seconds(value, significant = 3) {
   if (!present(value)) return NONE;
   const size = Math.abs(value);
   const [unit, word] = size >= 5400 ? [3600, "h"] : size >= 180 ? [60, "min"] : size >= 0.1 ? [1, "s"] : [0.001, "ms"];
-  return `${digits(value / unit, 2)} ${word}`;
+  return `${digits(value / unit, significant)} ${word}`;
 }
 
-export const images = (value) => (present(value) ? (value < 1 ? "no images" : `${short(value)} images`) : "never");
+/** A number of things that need not be whole: 48, 3.42 k. */
+export const shortCount = (value) => (value < 999.5 ? count(Math.round(value)) : short(value));
+export const images = (value) => (present(value) ? (value < 1 ? "no images" : `${shortCount(value)} images`) : "never");
 export const rate = (value) => (present(value) ? `${short(value)} img/s` : NONE);
-export const share = (part, whole) => (whole ? `${percent((100 * part) / whole)} %` : NONE);
-export const percent = (value) => digits(value, 2);
+export const percent = (value) => trimmed(digits(value));
+/** "7 of 9", from 100 on with percent. */
+export const share = (part, whole) => `${count(part)} of ${count(whole)}${whole < 100 ? "" : ` (${percent((100 * part) / whole)} %)`}`;
 export const signed = (value, write = short) =>
   present(value) ? `${value > 0 ? "+" : value < 0 ? "−" : "±"}${write(Math.abs(value))}` : NONE;
 

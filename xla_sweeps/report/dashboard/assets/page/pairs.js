@@ -12,6 +12,7 @@ import { verdictChips } from "./filters.js";
 
 const LINES_MOST = 120;
 const LETTER = 6.3; // pixels, about
+const SHEET_LINES = 40; // at most, of a part on paper
 
 /** The chart of all pairs, whose legend filters. @param {State} state */
 export function sortedChart(state) {
@@ -82,12 +83,14 @@ function pairsDrawing(/** @type {View} */ view, /** @type {Theme} */ theme, /** 
 /** Symbols of Plot, and as text. */
 const SHAPES = Object.entries({ circle: "●", square: "■", diamond: "◆", star: "★", triangle: "▲", cross: "✚", wye: "Y" });
 
-/** Lines `{group, name, points: [{value, low, high, verdict, doubt, shape}]}` below one another, with a head for each group. */
+/** Lines `{group, name, points: [{value, low, high, verdict, doubt, shape}]}` below one another, with a head for each group; `sheets` are its parts for paper. */
 export function linesDrawing(lines, { theme, width, floor, axis }) {
   const shapes = [...new Set(lines.flatMap(({ points }) => points.map(({ shape }) => shape)))].sort(naturally);
   const shapeOf = (shape) => SHAPES[shapes.indexOf(shape) % SHAPES.length];
   const places = lines.flatMap((line, i) => (line.group !== lines[i - 1]?.group && line.group ? [{ head: line.group }, line] : [line]));
   const points = places.flatMap(({ points: own = [] }, at) => own.map((point) => ({ ...point, at })));
+  const sheets = Math.ceil(places.length / SHEET_LINES);
+  const sheet = (n) => [...places.keys()].slice(Math.round((n * places.length) / sheets), Math.round(((n + 1) * places.length) / sheets));
   const ends = places.flatMap(({ points: own }, at) => (own ? [{ at, own, values: extent(endsOf(own)) }] : []));
   const longest = Math.max(8, ...lines.map(({ name }) => name.length));
   const left = Math.min(14 + longest * LETTER, 420, width * 0.42);
@@ -100,28 +103,35 @@ export function linesDrawing(lines, { theme, width, floor, axis }) {
     const symbol = own.length === 1 ? `${VERDICTS[own[0].verdict]?.symbol ?? ""} ` : "";
     return `${symbol}${own.length > 1 ? `${range(low, high)}×` : times(low)}${own.every(({ doubt }) => doubt) ? "~" : ""}`;
   };
+  const scale = speedupScale(axis, endsOf(points), { wanted: width / 120 });
+  const plotOf = (/** @type {number[]} */ domain) => {
+    const isOn = ({ at }) => domain[0] <= at && at <= domain.at(-1);
+    const heads = places.flatMap(({ head }, at) => (head ? [{ head, at }] : []));
+    return {
+      height: 64 + domain.length * 18,
+      ...margins(34, 84, 30, left),
+      x: { ...scale, axis: domain.length > 12 ? "both" : "bottom" },
+      y: { type: "point", domain, ...WORDS, tickFormat: label, padding: 0.25 },
+      marks: [
+        ...unityMarks(theme, floor, "x"),
+        Plot.text(heads.filter(isOn), {
+          y: "at", text: ({ head }) => chartText(head), frameAnchor: "left", textAnchor: "start", dx: 8 - left, fontWeight: "bold", fontSize: 12,
+        }),
+        Plot.ruleY(points.filter((point) => isOn(point) && isBounded(point)), { x1: "low", x2: "high", y: "at", stroke: verdictColour(theme), strokeOpacity: 0.6 }),
+        Plot.dot(points.filter(isOn), { x: "value", y: "at", r: 4.5, ...dots }),
+        Plot.text(ends.filter(isOn), { x: ({ values }) => values?.[1] ?? 1, y: "at", text: figures, textAnchor: "start", dx: 9 }),
+        Plot.dot(points.filter(isOn), Plot.pointer({ x: "value", y: "at", r: 8, stroke: theme.text })),
+      ],
+    };
+  };
   return {
     how: "A line per model, a mark per batch size and precision; whiskers are 95 % intervals; differences within the shaded band do not count.",
     legend: [
       ...(shapes.length > 1 ? shapes.map((shape) => ({ mark: shapeOf(shape)[1], colour: theme.quiet, text: shape || "usual" })) : []),
       ...verdictLegend(theme, points),
     ],
-    plot: {
-      height: 64 + places.length * 18,
-      ...margins(34, 84, 30, left),
-      x: { ...speedupScale(axis, endsOf(points), { wanted: width / 120 }), axis: places.length > 12 ? "both" : "bottom" },
-      y: { type: "point", domain: [...places.keys()], ...WORDS, tickFormat: label, padding: 0.25 },
-      marks: [
-        ...unityMarks(theme, floor, "x"),
-        Plot.text(places.flatMap(({ head }, at) => (head ? [{ head, at }] : [])), {
-          y: "at", text: ({ head }) => chartText(head), frameAnchor: "left", textAnchor: "start", dx: 8 - left, fontWeight: "bold", fontSize: 12,
-        }),
-        Plot.ruleY(points.filter(isBounded), { x1: "low", x2: "high", y: "at", stroke: verdictColour(theme), strokeOpacity: 0.6 }),
-        Plot.dot(points, { x: "value", y: "at", r: 4.5, ...dots }),
-        Plot.text(ends, { x: ({ values }) => values?.[1] ?? 1, y: "at", text: figures, textAnchor: "start", dx: 9 }),
-        Plot.dot(points, Plot.pointer({ x: "value", y: "at", r: 8, stroke: theme.text })),
-      ],
-    },
+    plot: plotOf([...places.keys()]),
+    sheets: () => Array.from({ length: sheets }, (_, n) => plotOf(sheet(n))),
   };
 }
 

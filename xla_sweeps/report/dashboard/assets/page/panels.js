@@ -4,6 +4,7 @@
 import { count } from "./numbers.js";
 import { announce, applyTheme, button, byId, copyText, csvCell, download, el, emptyState, fill, folded, phrase, svgElement, there, wholeTable } from "./dom.js";
 import { chartText, colours, legendOf, sourceOf, subjectOf } from "./marks.js";
+import { PAIR } from "./state.js";
 
 /** @type {Panel[]} */
 const PANELS = [];
@@ -88,9 +89,14 @@ function lookAgain(panel) {
   sight.observe(panel.element);
 }
 
+let isPrinting = false;
+
 /** Draws everything, for printing. */
 export function drawAll() {
+  isPrinting = true;
+  for (const panel of PANELS) panel.stale = true;
   PANELS.filter(({ element }) => element.checkVisibility()).forEach(drawPanel);
+  isPrinting = false;
 }
 
 function drawPanel(panel) {
@@ -163,12 +169,12 @@ export function chart(name, { build, table, follows, chips, worth = (view) => vi
     const { canvas } = parts;
     drawnWidth = figure.clientWidth;
     const width = canvas.clientWidth;
-    const { finding, subject = subjectOf(view), legend = [], how, note, ...drawn } = build(view, colours(), width);
+    const { finding, subject = subjectOf(view), legend = [], how, note, plot, sheets, ...drawn } = build(view, colours(), width);
     parts.finding.textContent = finding;
     parts.subject.textContent = subject;
     caption.textContent = phrase([how, note].flat());
     fill(parts.legend, chips, legendOf(legend.filter(({ isVerdict }) => !chips || !isVerdict)));
-    fill(canvas, drawing(finding, drawn, width));
+    fill(canvas, ((isPrinting && sheets?.()) || [plot]).map((part) => drawing(finding, { ...drawn, plot: part }, width)));
     const scrolls = canvas.scrollHeight > canvas.clientHeight + 1 || canvas.scrollWidth > canvas.clientWidth + 1;
     canvas.tabIndex = scrolls ? 0 : -1;
     twinStale = true;
@@ -231,7 +237,7 @@ function takeButtons(name, picture, table) {
   const address = () => {
     const query = new URLSearchParams(location.hash.slice(1));
     query.set("at", name);
-    for (const side of ["scenario", "baseline", "candidate"]) query.set(side, currentView.state[side]);
+    for (const side of PAIR) query.set(side, currentView.state[side]);
     return `${location.href.split("#")[0]}#${query}`;
   };
   const lines = () => {

@@ -28,10 +28,13 @@ export const FACETS = /** @type {Facet[]} */ ([
   .filter(({ column, title }, at, all) => title && all.findIndex((facet) => facet.column === column) === at));
 
 /** Filters of several values. */
-const MULTIPLE = [...FACETS.map(({ column }) => column), "verdict"];
+const MULTIPLE = [...FACETS.map(({ column }) => column), "verdict", "price"];
 
 /** Filters of one value; the data say which they have at first. */
-const SINGLE = { model: "", scenario: "", baseline: "", candidate: "", origin: "", price: "" };
+const SINGLE = { model: "", scenario: "", baseline: "", candidate: "", origin: "" };
+
+/** What a link always has. */
+export const PAIR = ["scenario", "baseline", "candidate"];
 
 /** Choices that filter nothing, and what they are at first. */
 export const LOOKS = { sort: "-speedup", tab: "throughput", place: "", columns: "main", at: "" };
@@ -41,7 +44,7 @@ export class State {
 
   #sidesOf;
 
-  /** `defaults` of the single values, from the data; `sidesOf` a scenario and origin: the sides they begin with. */
+  /** `defaults` of the single values, from the data; `sidesOf` scenario, origin and given sides: both sides. */
   constructor(defaults, sidesOf) {
     this.defaults = { ...SINGLE, ...LOOKS, ...defaults };
     this.#sidesOf = sidesOf;
@@ -65,10 +68,8 @@ export class State {
     const params = new URLSearchParams(location.hash.slice(1));
     for (const name of MULTIPLE) this[name] = new Set(params.getAll(name));
     for (const name in this.defaults) this[name] = params.get(name) ?? this.defaults[name];
-    if (params.has("scenario")) {
-      const sides = this.#sidesOf(params.get("scenario"), params.get("origin") ?? this.defaults.origin);
-      for (const name in sides) this[name] = params.get(name) ?? sides[name];
-    }
+    const [scenario, baseline, candidate] = PAIR.map((name) => params.get(name));
+    if (scenario ?? baseline ?? candidate) Object.assign(this, this.#sidesOf(this["scenario"], this["origin"], { baseline, candidate }));
   }
 
   /** Scenario and sides, and the choices that differ from the defaults, as a URL's query; "" for the defaults. */
@@ -77,7 +78,7 @@ export class State {
     for (const name of MULTIPLE) for (const value of this[name]) params.append(name, value);
     for (const name in this.defaults) if (this[name] !== this.defaults[name]) params.set(name, this[name]);
     // The defaults depend on what the file holds, and a link must mean the same in a later one.
-    if (params.size) for (const name of ["scenario", "baseline", "candidate"]) params.set(name, this[name]);
+    if (params.size) for (const name of PAIR) params.set(name, this[name]);
     return params.toString();
   }
 

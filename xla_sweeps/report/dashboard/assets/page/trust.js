@@ -45,9 +45,8 @@ function twinPlot(/** @type {View} */ view, /** @type {Theme} */ theme, /** @typ
   const colour = (pair) => (isOff(pair) ? theme.text : theme.quiet);
   const some = (textOf) => someOf([...new Set(twinRows.map(textOf))], 3);
   const dots = { symbol: (pair) => (isOff(pair) ? "diamond" : "circle"), ...hollowIf(theme, colour) };
-  const contain = `${plural(bounded.length, "interval")} contain${bounded.length === 1 ? "s" : ""} 1×`;
   return {
-    finding: `The same mode against itself: ${count(containing)} of ${contain} (${share(containing, bounded.length)})`,
+    finding: `The same mode against itself: ${share(containing, bounded.length)} interval${bounded.length === 1 ? " contains" : "s contain"} 1×`,
     subject: dotted(
       some((row) => sidesOf(view, row)),
       some((row) => view.at(row).device),
@@ -114,8 +113,7 @@ function trustFacts() {
         plainTable("Flags in this selection", flags, [
           ["Flag", ([flag]) => flag],
           ["Meaning", ([flag]) => flagMeaning(flag)],
-          ["Measurements", ([, n]) => n],
-          ["Share", ([, n]) => share(n, pairs.length)],
+          ["Measurements", ([, n]) => share(n, pairs.length)],
         ]),
       devices.length > 0 &&
         plainTable("Devices, over all measurements of the file in this scenario; the no-difference band comes from the A/A pairs", devices, [

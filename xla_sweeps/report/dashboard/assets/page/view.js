@@ -55,7 +55,6 @@ export class View {
     this.index = index;
     this.rows = index.rows;
     this.state = state;
-    this.rows.setPrice(Number(state.price));
     this.#contaminated = this.rows.is("status", "contaminated");
     this.#mask = new Uint8Array(this.rows.count).fill(IN_ALL);
     this.#facets(this.#mask);
@@ -83,6 +82,14 @@ export class View {
     this.ranked = anyModel.filter((row) => isBest(row) && !isMissing(row));
     this.shown = this.pairs.filter((row) => isBest(row) && !isMissing(row));
     this.overview = sumsOf(this.rows, this.counted);
+    this.rows.setPrices((device) => (Number(this.priceOf(device)) > 0 ? Number(this.priceOf(device)) : NaN));
+  }
+
+  /** What an hour of a device costs, as it was typed: "2.5 NVIDIA H100" is of that device, "2.5" of the only one. @param {string} device */
+  priceOf(device) {
+    const prices = Array.from(this.state.price, splitPrice);
+    const isOnly = this.distinct("device").length === 1;
+    return prices.find((price) => price.device === device || (isOnly && !price.device))?.text ?? "";
   }
 
   /** Computes something once per view. @template T @param {string} name @param {() => T} compute @returns {T} */
@@ -192,6 +199,9 @@ export class View {
     return this.once("study", () => [...new Map(Array.from(this.#where(IN_PAIRS | IN_ORIGIN), (row) => [question[row], row])).values()]);
   }
 }
+
+/** Price and device: "2.5 NVIDIA H100". @param {string} price */
+export const splitPrice = (price) => ({ text: price.split(" ", 1)[0], device: price.split(" ").slice(1).join(" ") });
 
 /** Which rows answer their question: 1 for the preferred row of each. @param {Rows} rows @param {Uint32Array} among */
 function bestOf({ count, numbered: { question, preference } }, among) {
