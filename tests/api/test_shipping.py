@@ -160,6 +160,17 @@ try:
     shipping.options_for(twin, batch[:, :3], None, results_dir=Path("results"))
 except ConfigError as error:
     print(error, file=sys.stderr)
+for model, inputs in (
+    (twin.predict, batch),
+    (tf.function(twin, jit_compile=True), batch),
+    (twin, tf.data.Dataset.from_tensors(batch)),
+    (twin, tf.ragged.constant([[1.0], [2.0, 3.0]])),
+    (twin, tf.sparse.from_dense(batch)),
+):
+    try:
+        shipping.options_for(model, inputs, None, results_dir=Path("results"))
+    except ConfigError as error:
+        print(error, file=sys.stderr)
 print(json.dumps(folders))
 """
 )
@@ -201,6 +212,14 @@ def test_models_of_all_kinds_compute_the_same_in_a_fresh_process(tmp_path: Path)
     assert "give a function that builds it" in shipped.stderr
     assert "model Sized: it takes arguments; give a function" in shipped.stderr
     assert "cannot be called on these inputs" in shipped.stderr
+    for said in (
+        "not its predict",
+        "not its tf.function",
+        "next(iter(dataset))",
+        "give a dense one: .to_tensor()",
+        "tf.sparse.to_dense",
+    ):
+        assert said in shipped.stderr
     folders = shipped.stdout.splitlines()[-1]
     loaded = run(LOAD, folders, cwd=tmp_path)
     assert loaded.returncode == 0, loaded.stderr

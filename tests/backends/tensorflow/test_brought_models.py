@@ -101,6 +101,9 @@ class Drifting(Counter):
         self.number += 1
         return self.dense(x) * self.number
 
+def sized(units, rate):
+    return keras.layers.Dense(units)
+
 def unfinished_function():
     return lambda x: keras.layers.Lambda(lambda y: y)
 
@@ -169,6 +172,20 @@ def test_outputs_that_are_none_are_no_outputs() -> None:
     nothing = build(own("net.py:Nothing", input_spec=given))
     with pytest.raises(XlaSweepsError, match="returns None; there is no output to compare"):
         outputs(nothing)
+
+
+def test_a_builder_with_settings_is_refused_by_their_names() -> None:
+    with pytest.raises(XlaSweepsError, match=r"path=net.py:sized takes units, rate; a function"):
+        build(own("net.py:sized", input_spec=[{"shape": [3]}]))
+
+
+def test_a_float_type_that_the_users_file_sets_is_that_of_the_model(tmp_path: Path) -> None:
+    sets = NET.replace("import tensorflow", 'keras.config.set_floatx("float64")\nimport tensorflow')
+    (tmp_path / "wide.py").write_text(sets)
+    built = build(own("wide.py:Wide", input_spec=[{"shape": [3]}]))
+    assert {variable.dtype for variable in built.loaded.variables} == {"float64"}
+    assert keras.config.floatx() == "float32"
+    assert keras.config.dtype_policy().name == "float32"
 
 
 def test_a_function_of_a_batch_is_the_models_own_call() -> None:

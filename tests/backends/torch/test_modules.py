@@ -39,6 +39,14 @@ class Decides(torch.nn.Module):
             x = x * 2
         return self.last(x)
 
+class Sorts(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.last = torch.nn.Linear(16, 5)
+
+    def forward(self, batch):
+        return torch.from_numpy(self.last(batch["x"]).numpy() + batch["y"].numpy())
+
 class Two(torch.nn.Module):
     def forward(self, a, b):
         return {"sum": a + b, "pair": [a, b * 2]}
@@ -209,6 +217,12 @@ def test_a_module_that_breaks_the_graph_is_measured_with_its_line(tmp_path: Path
     assert exported["failure"]["message"].endswith(f"as one graph ({line})")
 
 
+def test_a_module_takes_named_inputs_in_a_dictionary_and_needs_no_gradient(tmp_path: Path) -> None:
+    named = "input_spec=[{name:x,shape:[16]},{name:y,shape:[5]}]"
+    record = by_path(tmp_path, "made(Sorts)", named, "modes=[torch_eager,torch_compile]")
+    assert record["modes"]["torch_eager"]["status"] == "ok"
+
+
 def test_the_modes_of_torch_compile_are_compared_in_one_trial(tmp_path: Path) -> None:
     ways = ("reduce_overhead", "max_autotune", "dynamic")
     modes = ["torch_eager", *(f"torch_compile_{way}" for way in ways)]
@@ -228,6 +242,7 @@ def test_the_modes_of_torch_compile_are_compared_in_one_trial(tmp_path: Path) ->
             "in training mode, with BatchNorm2d, Dropout: call module.eval()",
             False,
         ),
+        ("torch.jit.script(made(Decides))", (IMAGE,), "the module is of torch.jit", False),
         (
             "made()",
             (IMAGE, "precision=mixed_bfloat16"),
