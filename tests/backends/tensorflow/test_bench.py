@@ -201,3 +201,13 @@ def test_a_mode_that_keeps_its_answers_is_flagged(bench: Bench, mode: str, keeps
     desk.answer(protocol.Finish(calls={mode: 3}))
     flags = {event.flagged.flag for event in heard.events if isinstance(event, protocol.Caveat)}
     assert flags == ({Flag.SLOW_ON_NEW_INPUTS} if keeps else set())
+
+
+def test_inputs_are_new_however_often_they_are_renewed() -> None:
+    inputs = [tf.random.stateless_uniform((2, 16), (seed, 0)) for seed in range(3)]
+    executable = modes.ModeExecutable.bind(lambda batch: batch, Mode.GRAPH, inputs)
+    values = []
+    for _ in range(30):
+        assert executable.renew()
+        values += [batch.numpy().tobytes() for batch in executable.inputs]
+    assert len(set(values)) == 90

@@ -24,6 +24,7 @@ class Executable(ABC):
     Attributes:
         run: one call on a batch.
         figures: what the first call showed, for the proof.
+        unmixed: the inputs that new ones are made of: what is mixed again and again becomes alike.
         last: what the last call returned.
     """
 
@@ -33,6 +34,7 @@ class Executable(ABC):
     trace_s: float | None = None
     figures: dict[str, Any] = field(default_factory=dict)
     position: int = 0
+    unmixed: Sequence[Any] = ()
     last: Any = field(default=None, repr=False)
 
     flatten = staticmethod(keras.tree.flatten)
@@ -82,7 +84,8 @@ class Executable(ABC):
 
     def renew(self) -> bool:
         """Replace the inputs by new ones, and wait until they are on the device."""
-        self.inputs = mix_inputs(self.inputs, put=self.put)
+        self.unmixed = self.unmixed or self.inputs
+        self.inputs = mix_inputs(self.unmixed, put=self.put)
         self.synchronize()
         return True
 

@@ -49,7 +49,8 @@ class Repeated(modes.ModeExecutable):
 
     def renew(self) -> bool:
         """Replace the inputs of `run` by new ones."""
-        self.given = mix_inputs(self.given, put=self.put)
+        self.unmixed = self.unmixed or self.given
+        self.given = mix_inputs(self.unmixed, put=self.put)
         return True
 
     def put(self, values: np.ndarray, like: Any) -> Any:
