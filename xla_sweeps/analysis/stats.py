@@ -126,7 +126,7 @@ def log_quantile(
 
 
 def _quantile_of(ordered: _Numbers, share: float) -> float:
-    """`numpy.quantile` of ordered values, to the last bit, in a tenth of its time."""
+    """`numpy.quantile` of ordered values, to the last bit, without its overhead."""
     below, between = divmod((ordered.size - 1) * share, 1)
     low, high = ordered[int(below)], ordered[min(int(below) + 1, ordered.size - 1)]
     step = high - low

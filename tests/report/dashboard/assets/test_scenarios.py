@@ -102,6 +102,19 @@ def test_what_to_keep_for_new_shapes_is_no_answer_for_later_calls(
     assert f"Keep tf.function(jit_compile=False){remark}" in said
 
 
+def test_the_pair_to_begin_with_has_the_origin_that_is_shown(
+    browser: Browser, tmp_path: Path
+) -> None:
+    published = row(2, 200.0, origin="imported")
+    visit(
+        browser,
+        write_page(tmp_path / "page.html", [row(1, 300.0, baseline="eager"), published, published]),
+    )
+    assert browser.evaluate("xlaSweeps.state.origin") == "measured"
+    assert browser.evaluate("document.querySelector('[name=f-pair]').value") == "xla/eager"
+    assert found(browser)[0] == 1
+
+
 def test_what_changed_is_of_one_scenario(browser: Browser, tmp_path: Path) -> None:
     common = {"device": "CPU", "quantity": "xla throughput", "p_value": 0.0, "q_value": 0.0}
     changes = [

@@ -1,6 +1,6 @@
 /** "What changed?": two results folders side by side, on a page that compares them. */
 
-import { count, plural, present, range, short, times } from "./numbers.js";
+import { chance, count, plural, present, range, times } from "./numbers.js";
 import { VERDICTS } from "./state.js";
 import { byId, dotted, el, emptyState, fill, folded, plainTable, verdictMark } from "./dom.js";
 import { chartText, someOf } from "./marks.js";
@@ -81,7 +81,7 @@ const differenceTip = (row) => [
   `${row.name} · ${row.device}`,
   row.quantity,
   `${VERDICTS[row.verdict]?.symbol ?? ""} ${ratioOf(row)} (95 % ${range(row.low, row.high)})`,
-  present(row.p_value) && `p ${short(row.p_value)}, q ${short(row.q_value)}`,
+  present(row.p_value) && `p ${chance(row.p_value)}, q ${chance(row.q_value)}`,
   row.contaminated && "contaminated",
 ];
 
@@ -94,8 +94,8 @@ function differenceTable(/** @type {View} */ view, comparison) {
     ["Quantity", ({ quantity }) => quantity],
     ["Ratio", ratioOf],
     ["95 % interval", ({ low, high }) => range(low, high)],
-    ["p", (row) => short(row.p_value)],
-    ["q", (row) => short(row.q_value)],
+    ["p", (row) => chance(row.p_value)],
+    ["q", (row) => chance(row.q_value)],
     ["Verdict", ({ verdict }) => verdictMark(verdict)],
   ]);
 }

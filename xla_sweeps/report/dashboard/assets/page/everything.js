@@ -1,6 +1,6 @@
 /** "Everything": the table of all selected pairs, with only the visible rows in the document, and the CSV file. */
 
-import { date, NONE, present, seconds, short, shortCount, times } from "./numbers.js";
+import { chance, date, NONE, present, seconds, short, shortCount, times } from "./numbers.js";
 import { button, copyButton, csvCell, download, el, fill, linksOf, scrollBox, selectOf, verdictMark } from "./dom.js";
 import { gibibytes, measuredOr, precisionOf, speedupOf } from "./marks.js";
 import { addPanel, currentView } from "./panels.js";
@@ -10,7 +10,6 @@ const SPARE_ROWS = 8;
 
 const whole = (value) => (present(value) ? String(Math.round(value)) : NONE);
 const orNever = (value) => (value === Infinity ? "never" : shortCount(value));
-const chance = (value) => (value < 0.001 ? "<0.001" : short(value));
 
 /** Column, title, width in pixels, and how its figure is written, or what makes the cell of a view and a row. */
 const GRID = /** @type {any[][]} */ ([

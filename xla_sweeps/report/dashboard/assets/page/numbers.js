@@ -29,6 +29,9 @@ export function short(value) {
   return digits(value / scale) + mark;
 }
 
+/** A p-value: three significant digits, or "<0.001". */
+export const chance = (/** @type {number} */ value) => (value < 0.001 ? "<0.001" : short(value));
+
 /** A number with three significant digits, without an exponent. */
 export function digits(value, significant = 3) {
   if (!present(value)) return NONE;

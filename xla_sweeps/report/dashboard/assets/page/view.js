@@ -37,7 +37,7 @@ export class Index {
     const only = this.origins.size < 2 ? [...this.origins][0] : "";
     const origin = only === "imported" ? only : !only && !this.origins.has("measured") ? "all" : "measured";
     const scenario = scenariosOf(this.rows)[0].name;
-    return { scenario, origin, ...pairFor(this.rows, scenario, "all") };
+    return { scenario, origin, ...pairFor(this.rows, scenario, origin) };
   }
 }
 
