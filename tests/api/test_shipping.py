@@ -163,6 +163,7 @@ except ConfigError as error:
 for model, inputs in (
     (twin.predict, batch),
     (tf.function(twin, jit_compile=True), batch),
+    (tf.function(twin.call), batch),
     (twin, tf.data.Dataset.from_tensors(batch)),
     (twin, tf.ragged.constant([[1.0], [2.0, 3.0]])),
     (twin, tf.sparse.from_dense(batch)),
@@ -215,6 +216,7 @@ def test_models_of_all_kinds_compute_the_same_in_a_fresh_process(tmp_path: Path)
     for said in (
         "not its predict",
         "not its tf.function",
+        "not its call",
         "next(iter(dataset))",
         "give a dense one: .to_tensor()",
         "tf.sparse.to_dense",

@@ -12,6 +12,7 @@ import copy
 import hashlib
 import inspect
 import json
+import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -60,11 +61,10 @@ def options_for(
         ConfigError: it cannot be shipped; the message says what to do instead.
     """
     arrays = _arrays(inputs)
-    within = getattr(model, "__self__", None) or getattr(model, "python_function", None)
-    if _is_keras(within):
+    if part := _part_of_model(model):
         raise ConfigError(
-            f"model: give the Keras model itself, not its {_name_part(model)}: the modes make "
-            "calls of their own, and scenario='predict' measures model.predict"
+            f"model: give the Keras model itself, not its {part}: the modes make calls of their "
+            "own, and scenario='predict' measures model.predict"
         )
     if isinstance(model, (str, Path)):
         named = _options_by_name(model)
@@ -89,9 +89,16 @@ def options_for(
     return named
 
 
-def _name_part(model: Any) -> str:
-    """What a user wrote instead of a model: `predict`, or `tf.function`."""
-    return model.__name__ if hasattr(model, "__self__") else "tf.function"
+_CALLS = ("call", "__call__", "predict", "predict_on_batch", "predict_step")
+
+
+def _part_of_model(given: Any) -> str:
+    """What is given instead of a Keras model: `predict`, or `tf.function`; "" for others."""
+    code = getattr(given, "python_function", given)
+    holder = getattr(code, "__self__", None)
+    if _is_keras(holder) and code.__name__ in _CALLS:
+        return str(code.__name__)
+    return "tf.function" if code is not given and _is_keras(code) else ""
 
 
 _NOT_ARRAYS = {
@@ -196,10 +203,12 @@ def _ship_module(module: Any, inputs: Any, results_dir: Path) -> dict[str, Any]:
     torch, label = sys.modules["torch"], type(module).__name__
     named = inputs if isinstance(inputs, Mapping) else {}
     several = inputs if isinstance(inputs, (list, tuple)) else [inputs]
-    example = (
-        [torch.as_tensor(part).detach().cpu() for part in ([] if named else several)],
-        {name: torch.as_tensor(part).detach().cpu() for name, part in named.items()},
-    )
+    by_name = {name: torch.as_tensor(part).detach().cpu() for name, part in named.items()}
+    example: tuple[list[Any], dict[str, Any]] = ([], by_name)
+    if not named:
+        example = [torch.as_tensor(part).detach().cpu() for part in several], {}
+    elif own_inputs.takes_dictionary(module.forward, named):
+        example = [by_name], {}
     digest = digest_of(module, _configuration_of)
     with refusing(f"model {label}: it cannot be copied", _BUILDER):
         shipped = copy.deepcopy(module).cpu()
@@ -220,10 +229,12 @@ def _outputs(model: Any, example: Any) -> list[Any]:
 @contextlib.contextmanager
 def _kept_state(model: Any) -> Iterator[None]:
     """Put back what calls in a `with` block change: counters and other states of the model."""
-    before = own_inputs.states_of(model)
-    yield
-    for variable, value in own_inputs.changed_of(before):
-        variable.assign(value)
+    before = own_inputs.states_of(model, limit=math.inf)
+    try:
+        yield
+    finally:
+        for variable, value in own_inputs.changed_of(before):
+            variable.assign(value)
 
 
 def _example(model: Any) -> Any:

@@ -40,21 +40,30 @@ States = Sequence[tuple[Any, Any]]
 """Variables, each with a copy of its value."""
 
 
-def states_of(model: Any, variables: Iterable[Any] = ()) -> States:
+def states_of(model: Any, variables: Iterable[Any] = (), *, limit: float = LARGEST_STATE) -> States:
     """Variables that a call may change: those that are not trained, and the seeds.
 
     Args:
         model: of Keras 3 or tf_keras, with variables that Keras does not list, which a layer holds;
             None for another, whose variables are given.
         variables: of a model without layers.
+        limit: elements from which on a variable is left out.
     """
-    listed = list(model.variables if model else variables)
-    known = {id(each) for one in listed for each in (one, getattr(one, "value", None))}
+    listed = list(variables if model is None else model.variables)
+    places = {id(each) for one in listed for each in (one, getattr(one, "value", None))}
     states = [one for one in listed if not one.trainable]
-    for layer in model._flatten_layers() if model else ():
+    for layer in () if model is None else model._flatten_layers():
         held = [one for one in vars(layer).values() if hasattr(one, "assign")]
-        states += [one for one in held if hasattr(one, "trainable") and id(one) not in known]
-    return [(one, as_numpy(one).copy()) for one in states if math.prod(one.shape) < LARGEST_STATE]
+        states += [one for one in held if hasattr(one, "trainable") and id(one) not in places]
+    return [(one, as_numpy(one).copy()) for one in states if _count_elements(one) < limit]
+
+
+def _count_elements(variable: Any) -> int:
+    """Number of elements; of a variable without a fixed shape that of its value."""
+    try:
+        return math.prod(variable.shape)
+    except (TypeError, ValueError):
+        return int(as_numpy(variable).size)
 
 
 def changed_of(states: States) -> States:
@@ -148,6 +157,24 @@ def arrays_in(path: str) -> list[OwnArray]:
 def takes_by_name(call: Callable[..., Any], names: Collection[str]) -> bool:
     """True if several inputs are arguments of a call by their names, not one dictionary."""
     return len(names) > 1 and set(names) <= set(inspect.signature(call).parameters)
+
+
+def takes_dictionary(call: Callable[..., Any], names: Collection[str]) -> bool:
+    """True for a callable of one argument, whose name is none of these: all in one dictionary."""
+    try:
+        signature = inspect.signature(call)
+    except (TypeError, ValueError):
+        return False
+    by_name = _binds(signature, **dict.fromkeys(names))
+    return not by_name and _binds(signature, None) and not _binds(signature, None, None)
+
+
+def _binds(signature: inspect.Signature, *positional: Any, **named: Any) -> bool:
+    try:
+        signature.bind(*positional, **named)
+    except TypeError:
+        return False
+    return True
 
 
 def needs_inputs(code: Callable[..., Any]) -> bool:

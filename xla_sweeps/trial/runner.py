@@ -16,7 +16,7 @@ from xla_sweeps.analysis.headline import headline_clear, headline_failed
 from xla_sweeps.config.local_model import require_same_files
 from xla_sweeps.config.settings import Settings, identify
 from xla_sweeps.errors import ConfigError, LockedError, StoreError, XlaSweepsError
-from xla_sweeps.schema.measurement import OUT_OF_MEMORY, Flag, Flagged, Status
+from xla_sweeps.schema.measurement import Flag, Flagged, Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.schema.trial import ReplicateJob
@@ -192,7 +192,7 @@ def _run_replicate(session: _Session) -> None:
     require_same_files(trial.model)
     in_sweep = session.assignment.known_records is not None or "WANDB_SWEEP_ID" in os.environ
     refused = result.failure if not in_sweep and not session.result.records else None
-    if refused and refused.kind == ConfigError.__name__ and result.status not in OUT_OF_MEMORY:
+    if refused and refused.kind == ConfigError.__name__ and not refused.hint:  # else the machine's
         raise ConfigError(refused.message)
     if session.assignment.together and result.rounds:
         result.flag(Flagged(Flag.TOOK_TURNS))

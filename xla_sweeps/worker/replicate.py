@@ -39,7 +39,7 @@ COMPILING_SHARE = 0.2
 
 _DIFFER = "two eager runs on the same input differ, so no mode can be verified"
 
-_DRAWS = "a call draws random numbers, and others in this mode than eagerly, so it is not verified"
+_DRAWS = "a call draws random numbers, and this mode draws other ones than eager execution"
 
 _NO_RANDOM_NUMBERS = (
     "measure it without random numbers (as of training=True in a call) and without what Python "

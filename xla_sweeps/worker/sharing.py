@@ -20,9 +20,11 @@ class Shared(Protocol):
         eager: outputs of eager execution on the first inputs, an array per head.
         later: the same on each input after these.
         deterministic: whether two eager runs agree.
+        draws: whether they do from the same seeds only.
     """
 
     deterministic: bool
+    draws: bool
     built: Any
     eager: list[np.ndarray]
     later: list[list[np.ndarray]]
@@ -31,7 +33,7 @@ class Shared(Protocol):
 def write(model: Shared, folder: Path) -> None:
     """Write a model's weights, and its eager outputs once it has run."""
     np.savez(folder / _WEIGHTS, *map(np.asarray, model.built.loaded.variables))
-    counts = np.array([len(model.eager), model.deterministic])
+    counts = np.array([len(model.eager), model.deterministic, model.draws])
     later = (head for heads in model.later for head in heads)
     np.savez(folder / _OUTPUTS, counts, *model.eager, *later)
 
@@ -59,10 +61,11 @@ def take_outputs(model: Shared, folder: Path) -> None:
     Raises:
         XlaSweepsError: it ran eagerly too, and has other outputs.
     """
-    (heads, deterministic), *outputs = _read(folder / _OUTPUTS)
+    (heads, deterministic, draws), *outputs = _read(folder / _OUTPUTS)
     if model.eager and len(outputs) != len(model.eager) * (1 + len(model.later)):
         raise XlaSweepsError("the model has other outputs than in the backend before it")
     model.deterministic = model.deterministic and bool(deterministic)
+    model.draws = model.draws or bool(draws)
     model.eager, rest = outputs[:heads], outputs[heads:]
     model.later = [rest[start : start + heads] for start in range(0, len(rest), heads)]
 

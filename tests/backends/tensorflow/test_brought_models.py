@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -16,11 +18,14 @@ from built_models import build, outputs, own
 from desk import Heard, prepare_modes, set_up
 from factories import TRIAL
 
+from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.sources import stateful_resets
 from xla_sweeps.backends.keras.sources.inputs import draw
+from xla_sweeps.backends.tensorflow import models
+from xla_sweeps.config.own_inputs import changed_of, states_of, takes_dictionary
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.measurement import ModeOutcome, Status
-from xla_sweeps.schema.trial import InputSpec, ReplicateJob
+from xla_sweeps.schema.trial import InputSpec, Precision, ReplicateJob
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::UserWarning")]
 
@@ -174,6 +179,55 @@ def test_outputs_that_are_none_are_no_outputs() -> None:
         outputs(nothing)
 
 
+@pytest.mark.parametrize("given", ["float32", "float16"])
+def test_the_precision_of_a_trial_comes_before_the_float_type_of_a_file(
+    given: str, tmp_path: Path
+) -> None:
+    (tmp_path / "wide.py").write_text(f'{NET}\nkeras.config.set_floatx("{given}")\n')
+    spec = own("wide.py:Wide", input_spec=[{"shape": [3]}])
+    mixed = models.build(spec, precision=Precision.MIXED_BFLOAT16, seed=0)
+    assert mixed.loaded.keras_model.dense.dtype_policy.name == "mixed_bfloat16"
+    twin = building.float64_twin(spec, mixed, "float64")
+    assert {variable.dtype for variable in twin.loaded.variables} == {"float64"}
+
+
+@pytest.mark.parametrize(
+    ("call", "names", "expected"),
+    [
+        (lambda batch: batch, ("x", "y"), True),
+        (lambda x, y: x, ("x", "y"), False),
+        (lambda image, mask: image, ("image", "maks"), False),
+        (lambda *parts: parts, ("x", "y"), False),
+        (lambda **parts: parts, ("x", "y"), False),
+        (print, ("x", "y"), False),
+    ],
+)
+def test_named_inputs_go_into_a_dictionary_where_one_argument_takes_them(
+    call: Callable[..., Any], names: tuple[str, ...], expected: bool
+) -> None:
+    assert takes_dictionary(call, names) is expected
+
+
+def test_what_is_no_function_is_called_or_refused_as_before(tmp_path: Path) -> None:
+    (tmp_path / "odd.py").write_text("import tensorflow as tf\nCONFIG = {}\nact = tf.nn.relu\n")
+    with pytest.raises(XlaSweepsError, match="returned a dict, which cannot be called"):
+        build(own("odd.py:CONFIG", input_spec=[{"shape": [3]}]))
+    assert outputs(build(own("odd.py:act", input_spec=[{"shape": [3]}])))[0].shape == (2, 3)
+
+
+def test_a_large_state_and_one_without_a_shape_are_put_back() -> None:
+    class Held(keras.Model):
+        pass
+
+    model = Held()
+    model.open = tf.Variable([0.0], shape=[None])
+    model.large = tf.Variable(tf.zeros(2**20))
+    assert [len(value) for _, value in states_of(model)] == [1]
+    every = states_of(model, limit=math.inf)
+    model.large.assign_add(tf.ones(2**20))
+    assert [len(value) for _, value in changed_of(every)] == [2**20]
+
+
 def test_a_builder_with_settings_is_refused_by_their_names() -> None:
     with pytest.raises(XlaSweepsError, match=r"path=net.py:sized takes units, rate; a function"):
         build(own("net.py:sized", input_spec=[{"shape": [3]}]))
@@ -218,7 +272,7 @@ def test_a_mode_that_draws_what_eager_draws_from_the_same_seeds_agrees() -> None
     assert outcomes["xla"].status is Status.NONDETERMINISTIC
     failure = outcomes["xla"].failure
     assert failure
-    assert failure.message.startswith("a call draws random numbers, and others in this mode")
+    assert failure.message.startswith("a call draws random numbers, and this mode draws other")
     assert "training=True" in failure.hint
 
 

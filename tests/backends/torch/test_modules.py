@@ -101,6 +101,7 @@ told["in bfloat16"] = len({digest(words(), ids), digest(words(), ids.numpy())})
 told["different"] = len({digest(made()), digest(other), digest(made(Net, 0.5))})
 digest(made(Two), [x, x])
 digest(made(Two), {"a": x.requires_grad_(), "b": x.detach().numpy()})
+digest(made(Sorts), {"x": torch.rand(2, 16), "y": torch.rand(2, 5)})
 digest(made().half().float(), x)
 print(json.dumps([told, paths]))
 """
@@ -188,7 +189,7 @@ def test_a_module_in_memory_is_shipped_or_refused_in_one_line(tmp_path: Path) ->
     )
     assert "it cannot be called on these inputs (ValueError" in refused["shape"]
     *kinds, changed = run(LOADED, tmp_path, json.dumps(paths))
-    assert {*kinds} == {"Net", "Two", "Embedding"}
+    assert {*kinds} == {"Net", "Two", "Sorts", "Embedding"}
     assert "computes something else than in your process" in changed
 
 
@@ -220,7 +221,7 @@ def test_a_module_that_breaks_the_graph_is_measured_with_its_line(tmp_path: Path
 def test_a_module_takes_named_inputs_in_a_dictionary_and_needs_no_gradient(tmp_path: Path) -> None:
     named = "input_spec=[{name:x,shape:[16]},{name:y,shape:[5]}]"
     record = by_path(tmp_path, "made(Sorts)", named, "modes=[torch_eager,torch_compile]")
-    assert record["modes"]["torch_eager"]["status"] == "ok"
+    assert {mode["status"] for mode in record["modes"].values()} == {"ok"}
 
 
 def test_the_modes_of_torch_compile_are_compared_in_one_trial(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from xla_sweeps.backends.keras.sources import LoadedModel, Wrap
 from xla_sweeps.backends.keras.sources.applications import library_named
 from xla_sweeps.backends.keras.sources.inputs import bind, draw, from_specs
-from xla_sweeps.config.own_inputs import needs_inputs, takes_by_name
+from xla_sweeps.config.own_inputs import needs_inputs, takes_by_name, takes_dictionary
 from xla_sweeps.config.own_modules import is_module, require_inference
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
@@ -69,6 +69,8 @@ def _load_keras(path: str, module: str | None) -> Any:
     library, how = _library_of(path), {} if _is_of_keras_2(path) else {"safe_mode": False}
     try:
         return load_file(library, path, custom_objects=custom, **how)
+    except MemoryError:
+        raise
     except Exception as error:
         missing, cause = _MISSING_CLASS.search(str(error)), root_cause(error)
         reason, fix = error_line(error), _IMPORT
@@ -114,12 +116,17 @@ def _library_of(path: str) -> Any:
 
 
 def _import_named(name: str, where: str) -> Any:
-    floatx = keras.config.floatx()
+    policy, floatx = keras.config.dtype_policy(), keras.config.floatx()
     try:
         module = _import(name)
+    except MemoryError:
+        raise
     except Exception as error:
         raise ConfigError(f"{where}: {name} cannot be imported: {_describe(error)}") from error
-    if keras.config.floatx() != floatx:  # of a policy that nobody has read yet, as at home
+    if {floatx, policy.name} != {"float32"}:  # of the trial, which comes before the file's
+        keras.config.set_floatx(floatx)
+    elif keras.config.floatx() != floatx and keras.config.dtype_policy() is policy:
+        # Keras takes the type for its policy until it was asked for one, as it was here.
         keras.config.set_dtype_policy(keras.config.floatx())
     return module
 
@@ -153,12 +160,14 @@ def _call_function(path: str, spec: ModelSpec) -> Any:
 
 def _refuse_settings(function: Any, path: str, *, inputs: int) -> None:
     """Refuse a function with more required arguments than a model of so many inputs has."""
+    if not inspect.isfunction(function):
+        return
     needed = [
         name
         for name, one in inspect.signature(function).parameters.items()
         if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD
     ]
-    if inspect.isfunction(function) and len(needed) > inputs:
+    if len(needed) > inputs:
         raise ConfigError(
             f"path={path} takes {', '.join(needed)}; a function that builds a model takes nothing "
             f"but resolution, and one that is the model takes its inputs, {inputs} here"
@@ -300,28 +309,17 @@ def _module_loader(module: Any, where: str) -> Any:
 def caller(built: Callable[..., Any], inputs: Sequence[InputSpec]) -> Callable[[Any], Any]:
     """A call of a callable on a batch: named inputs by name, or in a dictionary."""
     names = [given.name for given in inputs]
-    takes_names = all(names) and _takes(built, names)
+    call = built.forward if is_module(built) else built  # type: ignore[attr-defined]
+    in_one = all(names) and takes_dictionary(call, names)
 
     def forward(batch: Any) -> Any:
         tensors = keras.tree.flatten(batch)
         if not all(names):
             return built(*tensors)
         given = dict(zip(names, tensors, strict=True))
-        return built(**given) if takes_names else built(given)
+        return built(given) if in_one else built(**given)
 
     return forward
-
-
-def _takes(built: Callable[..., Any], names: Sequence[str]) -> bool:
-    """False for a callable that has no arguments of these names."""
-    try:
-        code = built.forward if is_module(built) else built  # type: ignore[attr-defined]
-        inspect.signature(code).bind(**dict.fromkeys(names))
-    except TypeError:
-        return False
-    except ValueError:  # of no Python code
-        return True
-    return True
 
 
 def _variables_of(built: Callable[..., Any]) -> list[Any]:
