@@ -229,7 +229,7 @@ def test_outputs_that_are_not_finite_are_compared_too() -> None:
 class Unsaved:
     """A model of Keras, as far as shipping it goes, until Keras is asked for something."""
 
-    inputs = non_trainable_variables = ()
+    inputs = variables = non_trainable_variables = ()
     built = True
 
     def __init__(self, **does: Any) -> None:
@@ -237,6 +237,9 @@ class Unsaved:
 
     def __call__(self, *given: Any, **named: Any) -> Any:
         return np.ones(1)
+
+    def _flatten_layers(self) -> tuple[()]:
+        return ()
 
 
 Unsaved.__mro__[0].__name__ = "Model"

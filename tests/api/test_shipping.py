@@ -215,7 +215,7 @@ def test_models_of_all_kinds_compute_the_same_in_a_fresh_process(tmp_path: Path)
     assert "cannot be called on these inputs" in shipped.stderr
     for said in (
         "not its predict",
-        "not its tf.function",
+        "not its compiled function",
         "not its call",
         "next(iter(dataset))",
         "give a dense one: .to_tensor()",

@@ -77,18 +77,20 @@ def test_the_answer_says_what_a_call_costs_and_when_to_call_the_model_instead(
     text = " ".join(said.out.split())
     assert re.search(
         r"Call tf\.function\(jit_compile=False\) instead of model\.predict without compile: "
-        r"2 \(.*?\) ms a call instead of 42 \(.*?\) at batch 1, 33 \(.*?\) ms a call instead of 73 "
-        r"\(.*?\) at batch 32\. write tf\.function\(model, jit_compile=False\), instead of model\.",
+        r"2\.00 \(.*?\) ms a call instead of 42\.0 \(.*?\) at batch 1, 33\.0 \(.*?\) ms a call "
+        r"instead of 73\.0 \(.*?\) at batch 32\. "
+        r"write tf\.function\(model, jit_compile=False\), instead of model\.",
         text.partition(" batches mode ")[0],
     )
     graph = "graph_host (tf.function(jit_compile=False))"
     assert re.search(
-        r"1 × 1 call_host 13 \(.*?\) 11 \(.*?\) 1 × 1 graph_host 2 \(.*?\) — 1 × 1 predict 42",
+        r"1 × 1 call_host 13\.0 \(.*?\) 11\.0 \(.*?\) 1 × 1 graph_host 2\.00 \(.*?\) — "
+        r"1 × 1 predict 42\.0",
         text,
     )
     assert "4 × 8 call_host 136" in text
     assert re.search(
-        rf"predict takes longer than {re.escape(graph)}: 40 \(.*?\) ms at batch 1, ", text
+        rf"predict takes longer than {re.escape(graph)}: 40\.0 \(.*?\) ms at batch 1, ", text
     )
     assert "call_host (model(x)) costs less than predict at batch 1, 8." in text
     assert "call_host (model(x)) costs more than predict at batch 32." in text

@@ -93,12 +93,12 @@ _CALLS = ("call", "__call__", "predict", "predict_on_batch", "predict_step")
 
 
 def _part_of_model(given: Any) -> str:
-    """What is given instead of a Keras model: `predict`, or `tf.function`; "" for others."""
+    """What is given instead of a Keras model: `predict`, or a function of it; "" for others."""
     code = getattr(given, "python_function", given)
     holder = getattr(code, "__self__", None)
     if _is_keras(holder) and code.__name__ in _CALLS:
         return str(code.__name__)
-    return "tf.function" if code is not given and _is_keras(code) else ""
+    return "compiled function" if code is not given and _is_keras(code) else ""
 
 
 _NOT_ARRAYS = {

@@ -157,7 +157,7 @@ def test_the_findings_of_the_study_are_told_with_published_figures_beside_ones_o
     assert (
         "**The fastest model at each resolution.** The fastest model with XLA in 1 setting." in text
     )
-    assert "- 224 px, batch 4, Some: net1 (400.0 images/s)\n" in text
+    assert "- 224 px, batch 4, Some: net1 (400 images/s)\n" in text
     assert "**Podiums.** The first places of 1 ranking by images/s: 1 model." in text
     assert "local page" in text
     theirs = pair(1, 3.0, origin="imported", device="A100")
@@ -166,7 +166,7 @@ def test_the_findings_of_the_study_are_told_with_published_figures_beside_ones_o
     assert "another one" not in text_of("fastest", [pair(2), theirs]), "neither had a choice"
     rivals = [pair(1, 3.0), pair(2, 4.0), theirs, pair(2, 1.0, origin="imported", device="A100")]
     assert "another one on another device in 1 of 1" in text_of("fastest", rivals)
-    assert "- 224 px, batch 4, Some: net2 \\* (400.0 images/s)\n" in text_of("fastest", rivals)
+    assert "- 224 px, batch 4, Some: net2 \\* (400 images/s)\n" in text_of("fastest", rivals)
 
 
 def test_of_many_devices_four_are_shown_and_the_others_counted() -> None:
