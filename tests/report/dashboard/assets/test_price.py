@@ -153,7 +153,8 @@ def test_each_of_several_devices_has_its_own_price_and_none_has_no_amount(
     assert written[names[2]]["cost_per_million"] == ""
     assert float(written[names[1]]["cost_per_million"]) == pytest.approx(costs[1], rel=1e-4)
     turn(browser, [("price", "4")])
-    assert browser.evaluate(LINES) == "", "one price is not that of several devices"
+    said = "A price holds for one device: give it beside its name."
+    assert browser.evaluate(LINES) == said
     turn(browser, [("price", "4"), ("device", names[2])])
     assert browser.evaluate(labels) == ["Price per hour"]
     assert "A million samples with XLA: " in browser.evaluate(LINES)

@@ -66,7 +66,8 @@ function priceLines(view) {
     const on = devices.length > 1 ? ` on ${shortDevice(view, device)}` : "";
     return prices.length && `A million samples with ${mode}${on}: ${said(prices, "")}.`;
   });
-  if (devices.length > 1) return lines;
+  const isBare = [...view.state.price].some((price) => !splitPrice(price).device);
+  if (devices.length > 1) return [...lines, isBare && "A price holds for one device: give it beside its name."];
   const isReason = (text) => text.startsWith(PACKAGE.not_available);
   const joules = figuresOf("joules_per_sample", devices[0]);
   const [missing, energy] = [view.counted.length - joules.length, view.distinct("energy").filter(Boolean)];
