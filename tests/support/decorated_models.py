@@ -22,6 +22,17 @@ class Decorated(keras.Model):
         return self.outer(self.inner(x))
 
 
+class Drawing(keras.Model):
+    """Draws random numbers after such a call."""
+
+    def __init__(self, **named: Any) -> None:
+        super().__init__(**named)
+        self.within, self.dropout = Decorated(), layers.Dropout(0.5)
+
+    def call(self, x: Any) -> Any:
+        return self.dropout(self.within(x), training=True)
+
+
 class Compiled(Decorated):
     @tf.function(jit_compile=True)
     def call(self, x: Any) -> Any:

@@ -66,7 +66,7 @@ def test_a_worker_runs_eagerly_only_what_it_measures_or_what_others_take(
 
     def built(work: FakeWork, job: ReplicateJob) -> FakeModel:
         models.append(build(work, job))
-        models[-1].deterministic = job.adopts
+        models[-1].deterministic, models[-1].draws = job.adopts, not job.adopts
         return models[-1]
 
     monkeypatch.setenv("FAKE_BACKEND", "numpy")
@@ -81,6 +81,7 @@ def test_a_worker_runs_eagerly_only_what_it_measures_or_what_others_take(
     assert np.array_equal(second.weights, first.weights)
     assert np.array_equal(second.eager[0], first.eager[0])
     assert not second.deterministic, "as the first one is not"
+    assert second.draws, "as the first one does"
 
 
 @pytest.mark.parametrize(("first_call_s", "compiles"), [(0.5, True), (2.0, True), (5.0, False)])

@@ -247,8 +247,8 @@ def test_a_function_of_a_batch_is_the_models_own_call() -> None:
     assert outputs(built)[0].shape == (2, 3)
 
 
-def ended(name: str) -> tuple[bool, dict[str, ModeOutcome]]:
-    """Whether eager runs of a model agree, and how its modes end."""
+def end_modes(name: str) -> tuple[bool, dict[str, ModeOutcome]]:
+    """Prepare the modes of a model: do its eager runs agree, and how does each mode end?"""
     spec = own(f"net.py:{name}", input_spec=[{"shape": [3]}])
     trial = replace(TRIAL, model=spec, batch_size=2)
     modes = ("eager", "graph", "xla")
@@ -260,13 +260,13 @@ def ended(name: str) -> tuple[bool, dict[str, ModeOutcome]]:
 
 @pytest.mark.parametrize("name", ["Counter", "Plain"])
 def test_a_state_that_calls_change_is_put_back_before_each_compared_call(name: str) -> None:
-    deterministic, outcomes = ended(name)
+    deterministic, outcomes = end_modes(name)
     assert deterministic
     assert [outcome.status for outcome in outcomes.values()] == [Status.OK] * 3
 
 
 def test_a_mode_that_draws_what_eager_draws_from_the_same_seeds_agrees() -> None:
-    deterministic, outcomes = ended("Drawing")
+    deterministic, outcomes = end_modes("Drawing")
     assert not deterministic, "other modes may draw other numbers"
     assert [outcomes[mode].status for mode in ("eager", "graph")] == [Status.OK] * 2
     assert outcomes["xla"].status is Status.NONDETERMINISTIC
@@ -277,7 +277,7 @@ def test_a_mode_that_draws_what_eager_draws_from_the_same_seeds_agrees() -> None
 
 
 def test_a_model_that_changes_in_python_is_not_verified_and_says_what_to_do() -> None:
-    _, outcomes = ended("Drifting")
+    _, outcomes = end_modes("Drifting")
     assert {outcome.status for outcome in outcomes.values()} == {Status.NONDETERMINISTIC}
     failure = outcomes["graph"].failure
     assert failure

@@ -119,6 +119,11 @@ def test_weights_that_a_call_does_not_read_are_named_in_every_mode(
         assert "remove the decorator" in outcome.failure.hint
 
 
+def test_random_numbers_hide_no_weights_that_a_call_does_not_read() -> None:
+    by_mode = outcomes("Drawing", modes=("eager", "graph"))
+    assert kinds(by_mode) == dict.fromkeys(by_mode, "weights_not_read")
+
+
 @pytest.mark.parametrize("name", ["Decorated", nightly("Compiled"), nightly("in_a_functional")])
 def test_predict_of_such_a_model_is_named_too(name: str) -> None:
     modes = ("call_host", "graph_host", "xla_host", "predict", "predict_xla")
