@@ -93,7 +93,7 @@ _CALLS = ("call", "__call__", "predict", "predict_on_batch", "predict_step")
 
 
 def _part_of_model(given: Any) -> str:
-    """What is given instead of a Keras model: `predict`, or a function of it; "" for others."""
+    """Name the part of a Keras model that is given: `predict`, or a function; "" for others."""
     code = getattr(given, "python_function", given)
     holder = getattr(code, "__self__", None)
     if _is_keras(holder) and code.__name__ in _CALLS:
@@ -107,7 +107,7 @@ _NOT_ARRAYS = {
     "to_tensor": "a ragged tensor; give a dense one: .to_tensor()",
     "dense_shape": "a sparse tensor; give a dense one: tf.sparse.to_dense(…)",
 }
-"""What has such an attribute, and what to give instead."""
+"""Advice on what to give instead of an input with such an attribute."""
 
 
 def _arrays(inputs: Any) -> list[OwnArray]:
@@ -203,18 +203,18 @@ def _ship_module(module: Any, inputs: Any, results_dir: Path) -> dict[str, Any]:
     torch, label = sys.modules["torch"], type(module).__name__
     named = inputs if isinstance(inputs, Mapping) else {}
     several = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+    positional: list[Any] = [
+        torch.as_tensor(part).detach().cpu() for part in ([] if named else several)
+    ]
     by_name = {name: torch.as_tensor(part).detach().cpu() for name, part in named.items()}
-    example: tuple[list[Any], dict[str, Any]] = ([], by_name)
-    if not named:
-        example = [torch.as_tensor(part).detach().cpu() for part in several], {}
-    elif own_inputs.takes_dictionary(module.forward, named):
-        example = [by_name], {}
+    if named and own_inputs.takes_dictionary(module.forward, named):
+        positional, by_name = [by_name], {}
     digest = digest_of(module, _configuration_of)
     with refusing(f"model {label}: it cannot be copied", _BUILDER):
         shipped = copy.deepcopy(module).cpu()
     with refusing("model: it cannot be called on these inputs"), torch.no_grad():
-        outputs = _flat(shipped(*example[0], **example[1]))
-    code = {"module": shipped, "example": example, "outputs": outputs}
+        outputs = _flat(shipped(*positional, **by_name))
+    code = {"module": shipped, "example": (positional, by_name), "outputs": outputs}
     content = {"code.pickle": _pickle(code, label, _BUILDER)}
     return _write_files(results_dir, digest, content, label) | {"backend": "torch"}
 

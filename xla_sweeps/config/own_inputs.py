@@ -67,7 +67,7 @@ def _count_elements(variable: Any) -> int:
 
 
 def changed_of(states: States) -> States:
-    """Those that have another value now."""
+    """Variables among these that have another value now."""
     return [one for one in states if as_numpy(one[0]).tobytes() != one[1].tobytes()]
 
 

@@ -99,7 +99,7 @@ SENTENCES: Mapping[str, str] = {
 REMARKS: Mapping[str, str] = {
     str(Scenario.NEW_SHAPES): ", where each shape is called once or twice,"
 }
-"""What follows the mode to keep, of a scenario in which it is not the answer for every call."""
+"""Words after the mode to keep, by scenario, where it is not the answer for every call."""
 
 
 def fill(name: str, **values: object) -> str:

@@ -192,7 +192,8 @@ def _run_replicate(session: _Session) -> None:
     require_same_files(trial.model)
     in_sweep = session.assignment.known_records is not None or "WANDB_SWEEP_ID" in os.environ
     refused = result.failure if not in_sweep and not session.result.records else None
-    if refused and refused.kind == ConfigError.__name__ and not refused.hint:  # else the machine's
+    # In a sweep it is a row; with a hint the machine is at fault, as of a full disk.
+    if refused and refused.kind == ConfigError.__name__ and not refused.hint:
         raise ConfigError(refused.message)
     if session.assignment.together and result.rounds:
         result.flag(Flagged(Flag.TOOK_TURNS))

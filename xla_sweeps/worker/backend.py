@@ -50,8 +50,6 @@ class Model(Shared, Protocol):
     """A model on its device, its inputs, and the outputs that every mode must reproduce.
 
     Attributes:
-        deterministic: whether two eager runs agree.
-        draws: whether they do only from the same seeds: another mode may draw other numbers.
         compared_inputs: number of rotating inputs on which a mode is verified.
         seconds: of stages such as `reference`, `macs`.
         starts_up: whether building it paid what a process pays once, such as loading a compiler.
@@ -59,8 +57,6 @@ class Model(Shared, Protocol):
 
     starts_up: bool
     facts: ModelFacts
-    deterministic: bool
-    draws: bool
     compared_inputs: int
     seconds: dict[str, float]
 

@@ -20,7 +20,7 @@ class Shared(Protocol):
         eager: outputs of eager execution on the first inputs, an array per head.
         later: the same on each input after these.
         deterministic: whether two eager runs agree.
-        draws: whether they do from the same seeds only.
+        draws: whether they do only from the same seeds: another mode may draw other numbers.
     """
 
     deterministic: bool

@@ -37,7 +37,7 @@ NEW_INPUT_FACTOR = 1.5
 """Factor by which new values take longer where a mode keeps the answers that it has given."""
 
 NEW_INPUT_TURNS = 12
-"""Turns that must all show it: one of a healthy mode does in 40 % beside four busy processes."""
+"""Turns that must all show it: six accused a healthy mode beside other load."""
 
 
 class Executable(Protocol):

@@ -74,7 +74,7 @@ def _let_be_compiled(names: dict[str, Any]) -> None:
 
 
 no_gradients = torch.no_grad
-"""For a call, as the modes make it: without what a backward pass needs."""
+"""Context of a call that keeps nothing for a backward pass, as the modes make it."""
 
 
 def weights_of(module: torch.nn.Module) -> list[Weight]:

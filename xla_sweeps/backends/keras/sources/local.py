@@ -132,7 +132,7 @@ def _import_named(name: str, where: str) -> Any:
 
 
 def _describe(error: Exception) -> str:
-    """What the user's code raised, and in which of its lines."""
+    """The error of the user's code, with its line."""
     line = users_line(error)
     return f"{type(error).__name__}: {error_line(error)}" + (f" ({line})" if line else "")
 
