@@ -80,9 +80,9 @@ def unmet(*packages: str) -> dict[str, tuple[str, ...]]:
                 one = Requirement(text)
             except ValueError:  # of an earlier format
                 continue
-            name, found = one.name.replace("_", "-"), version_of(one.name)
             if one.marker and not one.marker.evaluate({"extra": ""}):
                 continue
+            name, found = one.name.replace("_", "-"), version_of(one.name)
             if name not in owners:
                 owners.append(name)
             module = re.sub(r"[-.]", "_", name)
