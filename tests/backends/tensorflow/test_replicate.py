@@ -36,6 +36,7 @@ SHORT = replace(
     block_s=0.01,
     warmup_s=0.1,
     warmup_cap_s=0.5,
+    warmup_cap_calls=0,
     latency_calls=10,
     latency_cap_s=0.5,
 )
