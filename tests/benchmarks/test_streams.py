@@ -61,6 +61,7 @@ def test_the_median_stream_is_set_beside_the_trials_figure_of_the_same_question(
     assert float(cells[6]) == pytest.approx(2, rel=0.05)
 
 
+@pytest.mark.exhaustive
 def test_streams_of_a_real_model_are_timed_by_the_command(tmp_path: Path) -> None:
     program = (sys.executable, "-P", "-m", "benchmarks.streams")
     words = ("model=mnist_mlp", "batch_size=4", "modes=[graph,xla]", "device=cpu")

@@ -59,7 +59,7 @@ CONSTANT = "cannot be verified, so no speedup is given: eager's output is consta
 @pytest.mark.parametrize(
     ("model", "status", "says"),
     [
-        ("faint", Status.OK, CALIBRATED),
+        pytest.param("faint", Status.OK, CALIBRATED, marks=pytest.mark.exhaustive),
         pytest.param("fresh", Status.OK, CALIBRATED, marks=pytest.mark.exhaustive),
         pytest.param("transfer", Status.OK, CALIBRATED, marks=pytest.mark.exhaustive),
         pytest.param("half_nan", Status.OK, "", marks=pytest.mark.exhaustive),
@@ -128,10 +128,15 @@ parameters:
     ("asked", "says"),
     [
         ("path=mistaken.py:fixed batch_size=3", "for batches of 2; use batch_size=2"),
-        ("path=mistaken.py:free", "path=mistaken.py:free: unknown inputs; give resolution="),
-        ("path=mistaken.py:nothing", "path=mistaken.py:nothing returned a NoneType, which cannot"),
         ("path=mistaken.py:broken", "failed: ValueError: no such file (mistaken.py:14)"),
-        ("path=mistaken.py:imports", "No module named 'nothing_here' (mistaken.py:17)"),
+        *(
+            pytest.param(f"path=mistaken.py:{name}", says, marks=pytest.mark.exhaustive)
+            for name, says in {
+                "free": "path=mistaken.py:free: unknown inputs; give resolution=",
+                "nothing": "path=mistaken.py:nothing returned a NoneType, which cannot",
+                "imports": "No module named 'nothing_here' (mistaken.py:17)",
+            }.items()
+        ),
     ],
 )
 def test_a_request_that_the_model_refuses_leaves_no_record_and_no_run(

@@ -66,9 +66,9 @@ def measure(function: str, **given: Any) -> tuple[dict[str, ModeOutcome], list[s
     ("function", "flags"),
     [
         ("pairs", []),
-        ("vae", [Flag.RANDOM_LAYERS]),
+        pytest.param("vae", [Flag.RANDOM_LAYERS], marks=pytest.mark.exhaustive),
         ("seeded_vae", [Flag.RANDOM_LAYERS]),
-        ("gan", [Flag.RANDOM_LAYERS]),
+        pytest.param("gan", [Flag.RANDOM_LAYERS], marks=pytest.mark.exhaustive),
     ],
 )
 def test_every_mode_trains_by_the_models_own_step(function: str, flags: list[Flag]) -> None:
@@ -77,7 +77,10 @@ def test_every_mode_trains_by_the_models_own_step(function: str, flags: list[Fla
     assert caveats == flags
 
 
-@pytest.mark.parametrize("function", ["vae", "pairs", "gan"])
+@pytest.mark.parametrize(
+    "function",
+    ["vae", *(pytest.param(each, marks=pytest.mark.exhaustive) for each in ("pairs", "gan"))],
+)
 def test_fit_trains_by_the_models_own_step(function: str) -> None:
     outcomes, _ = measure(function, scenario="fit", modes=FITS)
     assert {label: str(one.status) for label, one in outcomes.items()} == dict.fromkeys(FITS, "ok")
