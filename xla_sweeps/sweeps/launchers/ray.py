@@ -72,7 +72,6 @@ class RayLauncher(Launcher):
             raise XlaSweepsError(
                 f"--address={address}: no Ray cluster answers: {str(error).splitlines()[0]}"
             ) from error
-        self._owned = address is None
         self._jobs: dict[Future[Ended], tuple[Any, str]] = {}
         self._warned: set[str | None] = {None}
         self._stopping = self._closed = False
