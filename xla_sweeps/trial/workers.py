@@ -29,7 +29,7 @@ from xla_sweeps.system.devices import Device
 from xla_sweeps.system.environment import child_environment
 from xla_sweeps.system.files import drop_lines, tail, trim
 from xla_sweeps.system.installation import cure
-from xla_sweeps.system.process import Readable, end_of, signal_group
+from xla_sweeps.system.process import Readable, end_of, ends_within, signal_group
 from xla_sweeps.system.scratch import scratch_folder
 from xla_sweeps.system.text import redact
 from xla_sweeps.trial import protocol
@@ -382,18 +382,13 @@ def end_group(process: subprocess.Popen[bytes]) -> bool:
     if process.stdin is not None:
         with contextlib.suppress(OSError):
             process.stdin.close()
-    for signal_number, grace_s in (
-        (None, EXIT_GRACE_S),
-        (signal.SIGTERM, TERM_GRACE_S),
-        (signal.SIGKILL, None),
-    ):
-        if signal_number is not None:
-            signal_group(process.pid, signal_number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(grace_s)
-            break
-    signal_group(process.pid, signal.SIGKILL)  # grandchildren that outlived it
-    return signal_number is None
+    by_itself = ends_within(process, EXIT_GRACE_S)
+    if not by_itself:
+        signal_group(process.pid, signal.SIGTERM)
+        ends_within(process, TERM_GRACE_S)
+    signal_group(process.pid, signal.SIGKILL)  # it, or grandchildren that outlived it
+    process.wait()
+    return by_itself
 
 
 def oom_kills() -> int:
