@@ -56,6 +56,7 @@ class Crew:
         trial = self.job.trial
         self.labels = [list(labels) for labels in trial.workers]
         self.clocks = [ClockCheck() for _ in self.labels]
+        self._backends = [mode_of(labels[0]).backend for labels in trial.workers]
         self._loaded: dict[str, Mapping[str, Any]] = {}
         self._syncs: dict[str, Mapping[str, Any]] = {}
         self._kind = pkgutil.resolve_name(SCENARIOS[trial.scenario].contender)
@@ -119,14 +120,9 @@ class Crew:
         """The job of a process at a worker's place, for these labels."""
         return replace(self.job, modes=labels, trial=self.setting.commands[index].trial)
 
-    def _backend(self, index: int) -> str:
-        """The backend of a worker, by its name."""
-        return mode_of(self.job.trial.workers[index][0]).backend
-
     def _leads(self, index: int) -> bool:
         """True for the first worker of its backend: what it tells of the backend is recorded."""
-        backends = [mode_of(labels[0]).backend for labels in self.job.trial.workers]
-        return backends.index(backends[index]) == index
+        return self._backends.index(self._backends[index]) == index
 
     def _take(self, index: int, event: protocol.Event) -> None:
         """Take in an event of a worker; facts that all workers share are the first one's."""
@@ -134,7 +130,7 @@ class Crew:
             case protocol.Stage(phase=phase, mode=mode, detail=detail):
                 self.show(phase, mode, detail)
             case protocol.Loaded(environment=environment) if self._leads(index):
-                self._loaded[self._backend(index)] = environment
+                self._loaded[self._backends[index]] = environment
                 self.result.environment = _merge(self._loaded)
             case protocol.Built(model=model):
                 self.result.built[index] = model
@@ -158,7 +154,7 @@ class Crew:
         ready = worker.request(request, protocol.Ready, deadline_s=limit_s)
         self.is_shared = True
         if self._leads(index):
-            self._syncs[self._backend(index)] = ready.sync
+            self._syncs[self._backends[index]] = ready.sync
             self.result.sync = _merge(self._syncs)
         self.result.seconds = {**ready.seconds, **self.result.seconds}
 
