@@ -165,13 +165,11 @@ class Search:
                 self._study.tell(trial, value)
 
     def _value(self, key: str, value: Any) -> Any:
-        """The value of a parameter that the sampler chose."""
         choices = self._parameters[key].values
         chosen = choices[value] if choices else value
         return tidy(chosen) if isinstance(chosen, float) else chosen
 
     def _records(self, task: Task) -> dict[str, list[Record]]:
-        """The records of a task by trial."""
         records = self._store.load(*task.trial_ids).records.items()
         own = task.request_id
         return {

@@ -55,7 +55,6 @@ def _measure(crew: Crew, quiet: QuietWait) -> None:
 
 
 def _conclude(crew: Crew) -> None:
-    """Say how the replicate ended."""
     result, losses = crew.result, crew.losses
     interrupted = [lost for lost in losses if lost.status is Status.INTERRUPTED]
     result.finished = result.finished and not interrupted

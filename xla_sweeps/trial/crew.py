@@ -117,7 +117,6 @@ class Crew:
         return worker
 
     def _job_of(self, index: int, labels: tuple[str, ...]) -> ReplicateJob:
-        """The job of a process at a worker's place, for these labels."""
         return replace(self.job, modes=labels, trial=self.setting.commands[index].trial)
 
     def _leads(self, index: int) -> bool:

@@ -85,7 +85,6 @@ class Passes:
             self._measure_energy(trial.effort.energy_s)
 
     def _measure_rounds(self) -> rounds.Interleaving:
-        """Measure rounds of the modes that are warm."""
         trial = self.job.trial
         self.crew.show(Phase.MEASURE)
         self.paces, self.calls = pacing.plan_blocks(self.warm, trial.effort)

@@ -319,7 +319,6 @@ def sync_self_test(executable: Drainable, *, seconds: float, clock: Clock) -> Sy
 
 
 def _queue_and_wait(executable: Drainable, calls: int, clock: Clock) -> SyncTest:
-    """Times of so many calls and of both waits."""
     started = clock()
     for _ in range(calls):
         executable.step()

@@ -185,7 +185,6 @@ def ended_with(exit_code: int, job: Job, *, slot: str) -> Ended:
 
 
 def _record_paths(job: Job) -> tuple[str, ...]:
-    """The paths of the records that a job has made."""
     with contextlib.suppress(OSError):
         paths = job.log.with_suffix(".records").read_text("utf-8")
         return tuple(filter(None, paths.splitlines()))
