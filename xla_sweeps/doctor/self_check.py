@@ -56,8 +56,6 @@ CPU_FLOP_PER_S = 64 * 6e9
 COUNTER_SLACK = 1.02
 """A counter of time may rise by this many times the time that passed."""
 
-WATCHED_S = 2.0
-
 Say = Callable[[str], None]
 """Told in words what is being checked."""
 
@@ -193,7 +191,7 @@ def _cpu_counters(device: Device) -> Checked:
     """Compare the kernel's counters of CPU time with the time that passed."""
     with Sampler(device=device, memory_limit_bytes=2**62) as sampler:
         first = sampler.read()
-        time.sleep(WATCHED_S)
+        time.sleep(2.0)
         last = sampler.read()
     counted_s = last.busy_s + last.steal_s - first.busy_s - first.steal_s
     return _judge_counters("CPU", counted_s / ((last.at_ns - first.at_ns) / 1e9 * usable_cores()))

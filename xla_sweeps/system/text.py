@@ -10,8 +10,6 @@ import unicodedata
 _INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn"}
 """Unicode categories: control (escape sequences too), format (direction too), no character."""
 
-FILE_NAME_CHARACTERS = 60
-
 SECRET_NAME = re.compile(
     r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE"
     r"|(?<=_)(?:PW|PWD|PSW|PSWD|PHRASE|CREDS?|JWT|DSN)(?![A-Z0-9])",
@@ -60,7 +58,7 @@ def count_noun(number: int, noun: str) -> str:
 
 def file_name(text: str) -> str:
     """A file's name for a text: the text where it is plain, else its plain part and a hash."""
-    plain = re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_")[:FILE_NAME_CHARACTERS]
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_")[:60]
     if plain == text:
         return plain
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]

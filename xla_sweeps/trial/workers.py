@@ -51,12 +51,8 @@ LOG_LIMIT_BYTES = 16 * 2**20
 
 LOOK_S = 2.0  # between two looks at the size of the log
 
-_LOG_TAIL_BYTES = 8192
-
 _NOISE = re.compile(rb"Delay kernel timed out: measured time has sub-optimal accuracy")
 """XLA's autotuner writes it dozens of times on a GPU."""
-
-_READ_BYTES = 1 << 16
 
 _MODE_PHASES = {Phase.TRACE, Phase.COMPILE, Phase.VERIFY, Phase.WARMUP}
 
@@ -239,7 +235,7 @@ class Worker(AbstractContextManager["Worker"]):
                     if not self._unsent:
                         selector.unregister(self._requests)
                 if self._channel in ready:
-                    chunk = self._channel.read(_READ_BYTES)
+                    chunk = self._channel.read(1 << 16)
                     if not chunk:
                         return None, "closed"
                     reply = self._take(chunk)
@@ -300,7 +296,7 @@ class Worker(AbstractContextManager["Worker"]):
                 killed_for=reason,
                 limit=limit,
                 oom_kills=oom_kills() - self._oom_kills,
-                log_tail=redact(tail(command.log, limit=_LOG_TAIL_BYTES)),
+                log_tail=redact(tail(command.log, limit=8192)),
             ),
             backend=command.backend,
             **command.sharing,
