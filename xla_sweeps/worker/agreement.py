@@ -95,7 +95,7 @@ def compare(
         tolerance = max(tolerance, GPU_TOLERANCE)
     if other_shapes := _other_shapes(outputs, eager):
         return other_shapes
-    references = reference or [None] * len(eager)
+    references: Sequence[np.ndarray | None] = reference or [None] * len(eager)
     heads = [
         _compare_head(output, wanted, exact, tolerance, classes=classes)
         for output, wanted, exact in zip(outputs, eager, references, strict=True)
