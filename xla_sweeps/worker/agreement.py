@@ -288,34 +288,23 @@ def _refuse(reason: str) -> Agreement:
 
 def _match_boxes(outputs: Outputs, eager: Outputs, tolerance: float) -> tuple[float, float | None]:
     """Share of eager's boxes that the outputs have too, and how far those moved, of the largest."""
-    counts = [(int(wanted), int(given)) for wanted, given in zip(eager[3], outputs[3], strict=True)]
-    scale = _scale(eager[0])
-    nearest = np.concatenate(
-        [
-            _same_boxes(outputs, eager, image, pair, tolerance, scale)
-            for image, pair in enumerate(counts)
-        ]
-    )
-    distances = nearest[np.isfinite(nearest)]
+    scale, nearest = _scale(eager[0]), list[np.ndarray]()
+    for image, (wanted, given) in enumerate(zip(eager[3], outputs[3], strict=True)):
+        boxes = [head[image][: int(wanted)] for head in eager[:3]]
+        others = [head[image][: int(given)] for head in outputs[:3]]
+        nearest.append(_measure_nearest(boxes, others, tolerance, scale))
+    every = np.concatenate(nearest)
+    distances = every[np.isfinite(every)]
     moved = float(np.sqrt(np.mean(np.square(distances)))) if len(distances) else None
-    return len(distances) / sum(max(pair) for pair in counts), moved
+    return len(distances) / int(np.maximum(eager[3], outputs[3]).sum()), moved
 
 
-def _same_boxes(
-    output: Outputs,
-    eager: Outputs,
-    image: int,
-    sizes: tuple[int, int],
-    tolerance: float,
-    scale: float,
-) -> np.ndarray:
+def _measure_nearest(eager: Outputs, output: Outputs, tolerance: float, scale: float) -> np.ndarray:
     """Distance of each of eager's boxes in an image to the nearest matching box, or inf."""
-    (boxes, confidences, classes), (others, other_confidences, other_classes) = (
-        [np.asarray(head[image][:size]) for head in heads[:3]]
-        for heads, size in ((eager, sizes[0]), (output, sizes[1]))
-    )
-    if not sizes[1]:
-        return np.full(sizes[0], np.inf)
+    boxes, confidences, classes = eager
+    others, other_confidences, other_classes = output
+    if not len(others):
+        return np.full(len(boxes), np.inf)
     distance = np.abs(boxes[:, None] - others[None]).max(axis=-1) / scale
     unlike = classes[:, None] != other_classes[None]
     unlike |= np.abs(confidences[:, None] - other_confidences[None]) > tolerance
