@@ -58,11 +58,13 @@ class RayLauncher(Launcher):
         _require_listening(address)
         self._ray, self._warn, self._command = ray, request.warn, list(request.command)
         self._queue_limit: int = request.options.get("slots", QUEUE_LIMIT)
+        config = ray.job_config.JobConfig()
+        config._py_driver_sys_path = _Fixed()
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
             ray.init(
                 address=address,
-                job_config=_no_current_folder(ray.job_config.JobConfig()),
+                job_config=config,
                 include_dashboard=False if address is None else None,
                 log_to_driver=False,
                 logging_level="ERROR",
@@ -203,14 +205,10 @@ class _Notes:
 
 
 class _Fixed(list[str]):
+    """Keeps the current folder off the workers' `sys.path`; Ray 2.60.0 has no switch for it."""
+
     def extend(self, values: Iterable[str]) -> None:
         pass
-
-
-def _no_current_folder(config: Any) -> Any:
-    """Keep the driver's current folder off the workers' `sys.path`; Ray 2.60.0 has no switch."""
-    config._py_driver_sys_path = _Fixed()
-    return config
 
 
 def keep_log(output: str, log: Path) -> None:
