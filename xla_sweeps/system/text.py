@@ -5,10 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import unicodedata
-
-_INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn"}
-"""Unicode categories: control (escape sequences too), format (direction too), no character."""
 
 SECRET_NAME = re.compile(
     r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE"
@@ -46,7 +42,7 @@ def displayable(text: object) -> str:
     return "".join(
         " " if character.isspace() else character
         for character in str(text)
-        if character.isspace() or unicodedata.category(character) not in _INVISIBLE
+        if character.isspace() or character.isprintable()
     )
 
 
