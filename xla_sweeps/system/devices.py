@@ -168,11 +168,6 @@ def check_precision(device: Device, precision: Precision, *, tf32: bool) -> None
         raise DeviceError(f"{asked}: {device.name} ({shown}) has no {missing}")
 
 
-def memory_limit_default() -> int:
-    """Default memory limit of a measuring process, bytes: 90 % of the machine's or the cgroup's."""
-    return round(0.9 * memory_bytes())
-
-
 def memory_bytes() -> int:
     """Memory of the machine, or of this process's control group where that is less."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
