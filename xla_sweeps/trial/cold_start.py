@@ -139,17 +139,13 @@ class ColdStart:
             set_up = protocol.SetUp(job=prepared.job, shared=prepared.shared)
             prepare = protocol.Prepare(mode=label)
             once_more = protocol.TimeBlock(mode=label, calls=1, settle=False)
-            try:
-                worker.request(set_up, protocol.Ready, deadline_s=deadline_s)
-                ready = worker.request(prepare, protocol.ModeReady, deadline_s=deadline_s)
-                outcome = ready.outcome
-                if outcome.status is not prepared.outcome.status or len(times) < len(_MARKS):
-                    unlike = Failure(phase=Phase.VERIFY, kind="unlike", message="no answer came")
-                    failure = outcome.failure or unlike
-                    raise WorkerLost(worker.labels, status=outcome.status, failure=failure)
-                again = worker.request(once_more, protocol.Timed, deadline_s=deadline_s)
-            except RequestFailed as failed:
-                raise worker.give_up(failed) from failed
+            worker.demand(set_up, protocol.Ready, deadline_s=deadline_s)
+            outcome = worker.demand(prepare, protocol.ModeReady, deadline_s=deadline_s).outcome
+            if outcome.status is not prepared.outcome.status or len(times) < len(_MARKS):
+                unlike = Failure(phase=Phase.VERIFY, kind="unlike", message="no answer came")
+                failure = outcome.failure or unlike
+                raise WorkerLost(worker.labels, status=outcome.status, failure=failure)
+            again = worker.demand(once_more, protocol.Timed, deadline_s=deadline_s)
         return self._split([began, *times], again.block.elapsed_ns)
 
     def _split(self, times: Sequence[int], call_ns: int) -> dict[str, int]:

@@ -91,8 +91,6 @@ class Crew:
                 self.built_at = time.perf_counter()
                 for label in list(self.labels[index]):
                     self._prepare(worker, label, index)
-            except RequestFailed as failed:
-                self._lose_preparing(index, worker.give_up(failed))
             except WorkerLost as lost:
                 self._lose_preparing(index, lost)
             else:
@@ -150,7 +148,7 @@ class Crew:
         limit_s = self.job.trial.timeouts.build_s
         shared, leads = self._shared_of(index), self._kind.shares or not self.is_shared
         request = protocol.SetUp(job=job, shared=shared, leads=leads)
-        ready = worker.request(request, protocol.Ready, deadline_s=limit_s)
+        ready = worker.demand(request, protocol.Ready, deadline_s=limit_s)
         self.is_shared = True
         if self._leads(index):
             self._syncs[self._backends[index]] = ready.sync
@@ -259,9 +257,7 @@ class Crew:
             request = protocol.Finish(calls={label: calls.get(label, 0) for label in worker.labels})
             limit_s = self.job.trial.timeouts.measure_s
             try:
-                finished = worker.request(request, protocol.Finished, deadline_s=limit_s)
-            except RequestFailed as failed:
-                self.lose(worker.give_up(failed))
+                finished = worker.demand(request, protocol.Finished, deadline_s=limit_s)
             except WorkerLost as lost:
                 self.lose(lost)
             else:

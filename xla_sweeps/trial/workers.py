@@ -198,10 +198,16 @@ class Worker(AbstractContextManager["Worker"]):
             raise RequestFailed(status, failure)
         raise self._diagnose_loss(reason or "flood")
 
-    def give_up(self, failed: RequestFailed) -> WorkerLost:
-        """End it because of a failed request; what its modes are then lost to."""
-        self.close()
-        return WorkerLost(self.labels, status=failed.status, failure=failed.failure)
+    def demand(
+        self, message: protocol.Request, expected: type[Answer], *, deadline_s: float
+    ) -> Answer:
+        """Like `request`, but it is ended by an exception too: any error is a `WorkerLost`."""
+        try:
+            return self.request(message, expected, deadline_s=deadline_s)
+        except RequestFailed as failed:
+            self.close()
+            lost = WorkerLost(self.labels, status=failed.status, failure=failed.failure)
+            raise lost from failed
 
     def close(self) -> bool:
         """End it; returns whether it had ended by itself. What it started ends with it."""
