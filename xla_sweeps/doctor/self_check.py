@@ -181,10 +181,7 @@ def _gpu_counters(records: Sequence[Record]) -> Checked:
         for counted in (span.thermal_s, span.power_capped_s)
         if counted is not None and span.elapsed_s
     ]
-    if not shares:
-        name, expected = "GPU's counters / elapsed time", f"at most {COUNTER_SLACK:g}"
-        return impossible(name, "the driver has no such counters", expected)
-    return _judge_counters("GPU", max(shares))
+    return _judge_counters("GPU", max(shares, default=None))
 
 
 def _cpu_counters(device: Device) -> Checked:
@@ -197,6 +194,8 @@ def _cpu_counters(device: Device) -> Checked:
     return _judge_counters("CPU", counted_s / ((last.at_ns - first.at_ns) / 1e9 * usable_cores()))
 
 
-def _judge_counters(kind: str, share: float) -> Checked:
+def _judge_counters(kind: str, share: float | None) -> Checked:
     name, expected = f"{kind}'s counters / elapsed time", f"at most {COUNTER_SLACK:g}"
+    if share is None:
+        return impossible(name, "the driver has no such counters", expected)
     return check_of(name, f"{share:.3f}", expected, ok=share <= COUNTER_SLACK)
