@@ -24,7 +24,7 @@ def measure(job: ReplicateJob, setting: Setting) -> ReplicateResult:
     result = ReplicateResult()
     with adopting_orphans() as mark, ExitStack() as started, setting.watch() as watcher:
         crew = Crew(job, setting, watcher, mark, started, result)
-        quiet = QuietWait(setting, watcher, job.trial.device, job.replicate)
+        quiet = QuietWait(setting, watcher, job)
         try:
             _measure(crew, quiet)
         except WorkerLost as interrupted:
@@ -71,8 +71,7 @@ class QuietWait:
 
     setting: Setting
     watcher: Sampler
-    device: str
-    replicate: int
+    job: ReplicateJob
     waited_s: float = 0.0
     began: float = math.inf
     said: float = -math.inf
@@ -87,7 +86,7 @@ class QuietWait:
         return True
 
     def _say_holder(self, holder: str) -> None:
-        self.setting.screen.warn(WAITING.format(device=self.device, holder=holder))
+        self.setting.screen.warn(WAITING.format(device=self.job.trial.device, holder=holder))
 
     def _is_quiet(self) -> bool:
         """True once nothing disturbs any more, or after a while; to be asked twice a second."""
@@ -99,5 +98,5 @@ class QuietWait:
         if cause and now >= self.said + WAIT_SAY_S:
             self.said = now
             detail = f"for quiet: {cause}, at most {left_s:.0f} s"
-            self.setting.screen.stage(self.replicate, "wait", None, detail)
+            self.setting.screen.stage(self.job.replicate, "wait", None, detail)
         return not cause
