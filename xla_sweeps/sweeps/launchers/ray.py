@@ -155,8 +155,8 @@ class RayLauncher(Launcher):
         nodes = self._nodes(job.accelerator)
         if any(node["Resources"].get("GPU") for node in nodes):
             return {"num_gpus": 1, "num_cpus": 1, **chosen}
-        cores = [int(node["Resources"]["CPU"]) for node in nodes if node["Resources"].get("CPU")]
-        return {"num_cpus": min(cores, default=1), "num_gpus": 0, **chosen}
+        cores = min((int(node["Resources"]["CPU"]) for node in nodes), default=1)
+        return {"num_cpus": cores, "num_gpus": 0, **chosen}
 
     def _nodes(self, accelerator: str | None = None) -> list[dict[str, Any]]:
         """The nodes that are up, or those of them with such an accelerator."""
