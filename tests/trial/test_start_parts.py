@@ -45,7 +45,7 @@ class Processes:
             entry.write_bytes(held or ENTRY)
         damaged = bool(held) and held != ENTRY
 
-        def request(message: protocol.Request, expected: Any, *, deadline_s: float) -> Any:
+        def demand(message: protocol.Request, expected: Any, *, deadline_s: float) -> Any:
             if isinstance(message, protocol.SetUp):
                 tell(protocol.Stage(phase=Phase.IMPORT, detail="TensorFlow"))
                 tell(protocol.Loaded(environment={}))
@@ -58,18 +58,14 @@ class Processes:
             if self.stopped:
                 raise WorkerLost({self.label}, status=Status.INTERRUPTED, failure=failure)
             if damaged:
-                raise RequestFailed(Status.CACHE_DAMAGED, failure)
+                raise WorkerLost({self.label}, status=Status.CACHE_DAMAGED, failure=failure)
             for phase in (Phase.TRACE, Phase.COMPILE, Phase.VERIFY):
                 tell(protocol.Stage(phase=phase, mode=self.label))
             return protocol.ModeReady(outcome=ModeOutcome(status=Status.OK))
 
-        def give_up(failed: RequestFailed) -> WorkerLost:
-            return WorkerLost({self.label}, status=failed.status, failure=failed.failure)
-
         worker = SimpleNamespace(
-            pid=1, labels=(self.label,), memory=SimpleNamespace(request=None), give_up=give_up
+            pid=1, labels=(self.label,), memory=SimpleNamespace(request=None), demand=demand
         )
-        worker.request = request
         return Entered(worker)
 
 

@@ -167,7 +167,7 @@ def _to_trial(
         training=training,
         effort=_effort(document),
         timeouts=_timeouts(document),
-        memory_limit_bytes=devices.memory_limit_default()
+        memory_limit_bytes=round(0.9 * devices.memory_bytes())
         if limit_gib is None
         else round(limit_gib * 2**30),
     )

@@ -130,6 +130,5 @@ def _explain(compiled: Compiled, log: str) -> Check:
         if cause := known_cause(text):
             line = next(line for line in text.splitlines() if known_cause(line) is cause)
             return Check(compiled=compiled, cause=cause, line=first_line(line))
-    return Check(
-        compiled=compiled, cause=None, line=first_line(compiled.error) if compiled.error else ""
-    )
+    line = first_line(compiled.error) if compiled.error else ""
+    return Check(compiled=compiled, cause=None, line=line)

@@ -184,7 +184,6 @@ class Driver:
                 self._collect(run)
 
     def _collect(self, run: outcomes.Run) -> None:
-        """Store the records of a run that ended, and act on how it ended."""
         new = self._collector.collect(run)
         if new is None:
             self._unsaved.append(run)

@@ -27,10 +27,6 @@ DRAW_S = 1.0
 CLEAR = "contaminated but clear"
 """Outcome of a trial that other load did not keep from an answer: not measured again."""
 
-_RECENT = 50
-
-_ENOUGH = 4
-
 _UNCERTAINTY = 0.1
 
 
@@ -47,7 +43,7 @@ class Progress:
     ) -> None:
         self._screen, self._launcher, self._backlog = screen, launcher, backlog
         self._judge, self._costs = judge, costs
-        self._took: deque[float] = deque(maxlen=_RECENT)
+        self._took: deque[float] = deque(maxlen=50)
         self._slots: dict[int, str] = {}
         self._most = 0
         self._drawn = 0.0
@@ -152,7 +148,7 @@ def time_left(
         return None
     typical = statistics.median(took)
     total = sum(past.get(model, typical) * max(1, wanted) for model, wanted in waiting)
-    quartiles = statistics.quantiles(took, n=4) if len(took) >= _ENOUGH else [0.0, 0.0, 0.0]
+    quartiles = statistics.quantiles(took, n=4) if len(took) >= 4 else [0.0, 0.0, 0.0]
     error = (quartiles[2] - quartiles[0]) / 2 * len(waiting) ** 0.5 + _UNCERTAINTY * total
     return max(0.0, total - error) / max(1, slots), (total + error) / max(1, slots)
 

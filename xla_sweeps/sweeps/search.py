@@ -24,9 +24,6 @@ Values = dict[str, Any]
 
 _DRAWS_PER_TRIAL = 100
 
-_EXPONENT = 700
-"""The largest whose power of e is a float."""
-
 
 def expand(sweep: Sweep, *, seed: int = 0) -> Iterator[Values]:
     """The values of each trial, in order: all of a grid, or random ones without repetition.
@@ -59,7 +56,8 @@ def sample(parameter: Parameter, source: random.Random) -> Any:
         case "normal" | "q_normal":
             drawn = source.gauss(parameter.mu, parameter.sigma)
         case _:
-            drawn = math.exp(min(source.gauss(parameter.mu, parameter.sigma), _EXPONENT))
+            exponent = source.gauss(parameter.mu, parameter.sigma)
+            drawn = math.exp(min(exponent, 700))  # a larger one's power is no float
     if not parameter.distribution.startswith("q_"):
         return drawn
     stepped = round(drawn / parameter.q) * parameter.q
@@ -165,13 +163,11 @@ class Search:
                 self._study.tell(trial, value)
 
     def _value(self, key: str, value: Any) -> Any:
-        """The value of a parameter that the sampler chose."""
         choices = self._parameters[key].values
         chosen = choices[value] if choices else value
         return tidy(chosen) if isinstance(chosen, float) else chosen
 
     def _records(self, task: Task) -> dict[str, list[Record]]:
-        """The records of a task by trial."""
         records = self._store.load(*task.trial_ids).records.items()
         own = task.request_id
         return {

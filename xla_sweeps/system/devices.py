@@ -21,8 +21,6 @@ CORES = Path("/sys/devices/system/cpu")
 
 _FLOAT16_CAPABILITY, _BFLOAT16_CAPABILITY = (7, 0), (8, 0)
 
-_MEMORY_SHARE = 0.9
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
@@ -168,11 +166,6 @@ def check_precision(device: Device, precision: Precision, *, tf32: bool) -> None
     if missing:
         shown = "a CPU" if on_cpu else "compute capability {}.{}".format(*capability)
         raise DeviceError(f"{asked}: {device.name} ({shown}) has no {missing}")
-
-
-def memory_limit_default() -> int:
-    """Default memory limit of a measuring process, bytes: 90 % of the machine's or the cgroup's."""
-    return round(_MEMORY_SHARE * memory_bytes())
 
 
 def memory_bytes() -> int:

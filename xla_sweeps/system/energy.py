@@ -91,7 +91,6 @@ def _gpu_uj(uuid: str) -> int | None:
 
 
 def _of_packages(root: Path) -> Meter:
-    """The meter of the CPU packages that this process may run on."""
     # Left out are parts of a package (`intel-rapl:0:0`), the whole machine (`psys`) and a second
     # interface to the same package (`intel-rapl-mmio`).
     zones = [

@@ -237,13 +237,11 @@ def versions() -> dict[str, str]:
     for library in _LIBRARIES:
         for suffix in ("-cu12", "-cu13", ""):
             names[f"nvidia-{library}{suffix}"] = (f"nvidia-{library}{suffix}",)
-    installed = {}
-    for package, alternatives in names.items():
-        for name in alternatives:
-            if version := version_of(name):
-                installed[package] = version
-                break
-    return installed
+    installed = {
+        package: next(filter(None, map(version_of, alternatives)), "")
+        for package, alternatives in names.items()
+    }
+    return {package: version for package, version in installed.items() if version}
 
 
 _CPU_MODEL = re.compile(

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-_MPS_SERVER = "nvidia-cuda-mps-server"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSettings:
@@ -122,7 +120,7 @@ def compute_processes(uuid: str) -> frozenset[int] | None:
     return frozenset(
         process.pid
         for process in processes
-        if _MPS_SERVER not in str(ask("nvmlSystemGetProcessName", process.pid))
+        if "nvidia-cuda-mps-server" not in str(ask("nvmlSystemGetProcessName", process.pid))
     )
 
 

@@ -142,11 +142,7 @@ def find(path: str, *, shown: str = "") -> Pictures:
 
 
 def _refuse_split(folders: Sequence[Path], shown: str) -> None:
-    """Refuse a folder of data sets, as train and validation, and name one of them.
-
-    Raises:
-        ConfigError: it is such a folder.
-    """
+    """Refuse a folder of data sets, as train and validation, and name one of them."""
     parts = [part.name for part in folders if any(map(_holds_pictures, part.iterdir()))]
     if parts:
         name = "train" if "train" in parts else parts[0]
@@ -159,11 +155,7 @@ def _holds_pictures(folder: Path) -> bool:
 
 
 def _check_files(files: Sequence[Path], root: Path, shown: str) -> set[str]:
-    """The formats of these files, whatever their names say.
-
-    Raises:
-        ConfigError: files that cannot be decoded; names them.
-    """
+    """The formats of these files, whatever their names say; refuses files without one."""
     formats, bad = set(), []
     for file in files:
         try:
@@ -187,9 +179,7 @@ def _list_names(names: Sequence[str]) -> str:
 def _format_of(path: Path) -> str:
     """The format of a picture, by its first bytes; what is damaged inside fails when it is decoded.
 
-    Raises:
-        ValueError: it is none that is read, or is cut off.
-        OSError: it cannot be read.
+    A `ValueError` says that it is none that is read, or is cut off.
     """
     if not path.is_file():
         raise ValueError("not a file")

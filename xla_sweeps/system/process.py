@@ -177,8 +177,8 @@ class StopSignals:
     def __init__(
         self,
         *,
-        on_stop: Callable[[int], None] | None = None,
-        on_kill: Callable[[], None] | None = None,
+        on_stop: Callable[[int], object] = lambda number: None,
+        on_kill: Callable[[], object] = lambda: None,
         numbers: tuple[signal.Signals, ...] = STOP_SIGNALS,
     ) -> None:
         self._on_stop, self._on_kill, self._numbers = on_stop, on_kill, numbers
@@ -199,12 +199,10 @@ class StopSignals:
     def _handle(self, number: int, frame: types.FrameType | None) -> None:
         if not self.number:
             self.number = number
-            if self._on_stop is not None:
-                self._on_stop(number)
+            self._on_stop(number)
         elif number in _KILLS:
             self.kill = True
-            if self._on_kill is not None:
-                self._on_kill()
+            self._on_kill()
 
 
 def python_command(module: str, *words: str) -> tuple[str, ...]:

@@ -5,12 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import unicodedata
-
-_INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn"}
-"""Unicode categories: control (escape sequences too), format (direction too), no character."""
-
-FILE_NAME_CHARACTERS = 60
 
 SECRET_NAME = re.compile(
     r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE"
@@ -48,7 +42,7 @@ def displayable(text: object) -> str:
     return "".join(
         " " if character.isspace() else character
         for character in str(text)
-        if character.isspace() or unicodedata.category(character) not in _INVISIBLE
+        if character.isspace() or character.isprintable()
     )
 
 
@@ -60,7 +54,7 @@ def count_noun(number: int, noun: str) -> str:
 
 def file_name(text: str) -> str:
     """A file's name for a text: the text where it is plain, else its plain part and a hash."""
-    plain = re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_")[:FILE_NAME_CHARACTERS]
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_")[:60]
     if plain == text:
         return plain
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]

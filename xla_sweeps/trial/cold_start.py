@@ -11,7 +11,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from xla_sweeps.schema.backend import backend_named
@@ -27,14 +27,6 @@ ANSWERS = "answers"
 
 _MARKS = (Phase.IMPORT, protocol.Loaded, Phase.TRACE, Phase.COMPILE, Phase.VERIFY)
 """Events of a process, in order, each at the end of a part of its start."""
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """One start: nanoseconds to the answer, and of its parts, which add up to that."""
-
-    elapsed_ns: int
-    parts_ns: Mapping[str, int]
 
 
 class ColdStart:
@@ -65,7 +57,7 @@ class ColdStart:
             if self._caching == "warm":
                 self._start_once(limit_s)
                 outcome = replace(outcome, damaged_cache=self._try_damaged(limit_s))
-            start = self._start_once(limit_s)
+            elapsed_ns = sum(self._start_once(limit_s).values())
         except WorkerLost as lost:
             if lost.status is Status.INTERRUPTED:
                 raise
@@ -73,21 +65,19 @@ class ColdStart:
         outcome = replace(
             self._with_cache(outcome),
             warmup_block_calls=(1,),
-            warmup_block_ns=(start.elapsed_ns,),
+            warmup_block_ns=(elapsed_ns,),
         )
-        return protocol.Warmed(outcome=outcome, call_s=start.elapsed_ns / 1e9, sync_s=0.0)
+        return protocol.Warmed(outcome=outcome, call_s=elapsed_ns / 1e9, sync_s=0.0)
 
     def block(self, request: protocol.TimeBlock, *, deadline_s: float) -> Block:
         """Time starts one after the other, each to its answer on the same input."""
-        calls, elapsed_ns, parts = request.calls, 0, Counter[str]()
-        for _ in range(calls):
-            start = self._start_once(deadline_s)
-            elapsed_ns += start.elapsed_ns
-            parts.update(start.parts_ns)
+        parts = Counter[str]()
+        for _ in range(request.calls):
+            parts.update(self._start_once(deadline_s))
         return Block(
             mode=request.mode,
-            calls=calls,
-            elapsed_ns=elapsed_ns,
+            calls=request.calls,
+            elapsed_ns=parts.total(),
             enqueue_ns=0,
             parts_ns=dict(parts),
         )
@@ -133,8 +123,8 @@ class ColdStart:
         backend = backend_named(mode_of(self._prepared.label).backend)
         return backend.cache(str(self._cache), self._prepared.environment)
 
-    def _start_once(self, deadline_s: float) -> Start:
-        """Start a process and end it after its answer, which agrees with eager's."""
+    def _start_once(self, deadline_s: float) -> dict[str, int]:
+        """Start a process, end it after its answer, which agrees with eager's; ns of each part."""
         prepared, label, times = self._prepared, self._prepared.label, list[int]()
 
         def take(event: protocol.Event) -> None:
@@ -149,27 +139,22 @@ class ColdStart:
             set_up = protocol.SetUp(job=prepared.job, shared=prepared.shared)
             prepare = protocol.Prepare(mode=label)
             once_more = protocol.TimeBlock(mode=label, calls=1, settle=False)
-            try:
-                worker.request(set_up, protocol.Ready, deadline_s=deadline_s)
-                ready = worker.request(prepare, protocol.ModeReady, deadline_s=deadline_s)
-                outcome = ready.outcome
-                if outcome.status is not prepared.outcome.status or len(times) < len(_MARKS):
-                    unlike = Failure(phase=Phase.VERIFY, kind="unlike", message="no answer came")
-                    failure = outcome.failure or unlike
-                    raise WorkerLost(worker.labels, status=outcome.status, failure=failure)
-                again = worker.request(once_more, protocol.Timed, deadline_s=deadline_s)
-            except RequestFailed as failed:
-                raise worker.give_up(failed) from failed
+            worker.demand(set_up, protocol.Ready, deadline_s=deadline_s)
+            outcome = worker.demand(prepare, protocol.ModeReady, deadline_s=deadline_s).outcome
+            if outcome.status is not prepared.outcome.status or len(times) < len(_MARKS):
+                unlike = Failure(phase=Phase.VERIFY, kind="unlike", message="no answer came")
+                failure = outcome.failure or unlike
+                raise WorkerLost(worker.labels, status=outcome.status, failure=failure)
+            again = worker.demand(once_more, protocol.Timed, deadline_s=deadline_s)
         return self._split([began, *times], again.block.elapsed_ns)
 
-    def _split(self, times: Sequence[int], call_ns: int) -> Start:
-        """A start by its parts, given the times at which they end and what a later call takes."""
+    def _split(self, times: Sequence[int], call_ns: int) -> dict[str, int]:
+        """The ns of each part of a start, from the times at which they end and those of a call."""
         interpreter, imports, build, trace, first_call = (
             end - begin for begin, end in itertools.pairwise(times)
         )
         loads = mode_of(self._prepared.label).entry is Entry.SAVED
         made = {"load": build + trace} if loads else {"build": build, "trace": trace}
         call = min(call_ns, first_call)
-        parts = {"interpreter": interpreter, "import": imports, **made}
-        parts |= {"compile": first_call - call, "call": call}
-        return Start(times[-1] - times[0], parts)
+        before = {"interpreter": interpreter, "import": imports, **made}
+        return {**before, "compile": first_call - call, "call": call}

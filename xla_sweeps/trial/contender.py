@@ -11,7 +11,7 @@ from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.trial import protocol
 from xla_sweeps.trial.monitor import Sampler
 from xla_sweeps.trial.replicate import ClockCheck
-from xla_sweeps.trial.workers import RequestFailed, Worker
+from xla_sweeps.trial.workers import Worker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +77,6 @@ class WorkerMode:
 
     def block(self, request: protocol.TimeBlock, *, deadline_s: float) -> Block:
         """Have the worker time a block; an exception in it ends the worker."""
-        worker = self._prepared.worker
-        try:
-            timed = worker.request(request, protocol.Timed, deadline_s=deadline_s)
-        except RequestFailed as failed:
-            raise worker.give_up(failed) from failed
+        timed = self._prepared.worker.demand(request, protocol.Timed, deadline_s=deadline_s)
         self._prepared.clock.note(timed.clock_ns)
         return timed.block

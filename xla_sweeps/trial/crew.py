@@ -56,6 +56,7 @@ class Crew:
         trial = self.job.trial
         self.labels = [list(labels) for labels in trial.workers]
         self.clocks = [ClockCheck() for _ in self.labels]
+        self._backends = [mode_of(labels[0]).backend for labels in trial.workers]
         self._loaded: dict[str, Mapping[str, Any]] = {}
         self._syncs: dict[str, Mapping[str, Any]] = {}
         self._kind = pkgutil.resolve_name(SCENARIOS[trial.scenario].contender)
@@ -90,8 +91,6 @@ class Crew:
                 self.built_at = time.perf_counter()
                 for label in list(self.labels[index]):
                     self._prepare(worker, label, index)
-            except RequestFailed as failed:
-                self._lose_preparing(index, worker.give_up(failed))
             except WorkerLost as lost:
                 self._lose_preparing(index, lost)
             else:
@@ -116,17 +115,11 @@ class Crew:
         return worker
 
     def _job_of(self, index: int, labels: tuple[str, ...]) -> ReplicateJob:
-        """The job of a process at a worker's place, for these labels."""
         return replace(self.job, modes=labels, trial=self.setting.commands[index].trial)
-
-    def _backend(self, index: int) -> str:
-        """The backend of a worker, by its name."""
-        return mode_of(self.job.trial.workers[index][0]).backend
 
     def _leads(self, index: int) -> bool:
         """True for the first worker of its backend: what it tells of the backend is recorded."""
-        backends = [mode_of(labels[0]).backend for labels in self.job.trial.workers]
-        return backends.index(backends[index]) == index
+        return self._backends.index(self._backends[index]) == index
 
     def _take(self, index: int, event: protocol.Event) -> None:
         """Take in an event of a worker; facts that all workers share are the first one's."""
@@ -134,7 +127,7 @@ class Crew:
             case protocol.Stage(phase=phase, mode=mode, detail=detail):
                 self.show(phase, mode, detail)
             case protocol.Loaded(environment=environment) if self._leads(index):
-                self._loaded[self._backend(index)] = environment
+                self._loaded[self._backends[index]] = environment
                 self.result.environment = _merge(self._loaded)
             case protocol.Built(model=model):
                 self.result.built[index] = model
@@ -155,10 +148,10 @@ class Crew:
         limit_s = self.job.trial.timeouts.build_s
         shared, leads = self._shared_of(index), self._kind.shares or not self.is_shared
         request = protocol.SetUp(job=job, shared=shared, leads=leads)
-        ready = worker.request(request, protocol.Ready, deadline_s=limit_s)
+        ready = worker.demand(request, protocol.Ready, deadline_s=limit_s)
         self.is_shared = True
         if self._leads(index):
-            self._syncs[self._backend(index)] = ready.sync
+            self._syncs[self._backends[index]] = ready.sync
             self.result.sync = _merge(self._syncs)
         self.result.seconds = {**ready.seconds, **self.result.seconds}
 
@@ -264,9 +257,7 @@ class Crew:
             request = protocol.Finish(calls={label: calls.get(label, 0) for label in worker.labels})
             limit_s = self.job.trial.timeouts.measure_s
             try:
-                finished = worker.request(request, protocol.Finished, deadline_s=limit_s)
-            except RequestFailed as failed:
-                self.lose(worker.give_up(failed))
+                finished = worker.demand(request, protocol.Finished, deadline_s=limit_s)
             except WorkerLost as lost:
                 self.lose(lost)
             else:

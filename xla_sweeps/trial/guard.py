@@ -321,7 +321,6 @@ class Pairs:
                     return
 
     def _say(self, measured: MeasuredPair, ratios: Mapping[str, float]) -> None:
-        """Show what the latest pair says."""
         pairs, most = len(self.result.pairs), self.result.looks * LOOK
         words = [f"{mode} {100 * math.expm1(ratio):+.1f} %" for mode, ratio in ratios.items()]
         self.screen.replicate_done(pairs, f"pair {pairs} of at most {most}:", ", ".join(words))

@@ -274,11 +274,7 @@ def machine_times(stat: str, mine: Collection[int]) -> tuple[float, float]:
 def _process_s(root: Path, pid: int) -> float:
     """CPU seconds of a process, all its threads and its reaped children."""
     fields = read_or_empty(root / f"proc/{pid}/stat").rpartition(")")[2].split()
-    return (
-        sum(int(word) for word in fields[11:15]) / os.sysconf("SC_CLK_TCK")
-        if len(fields) > 14
-        else 0.0
-    )
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def _number(text: str, pattern: str) -> int:

@@ -85,7 +85,6 @@ class Passes:
             self._measure_energy(trial.effort.energy_s)
 
     def _measure_rounds(self) -> rounds.Interleaving:
-        """Measure rounds of the modes that are warm."""
         trial = self.job.trial
         self.crew.show(Phase.MEASURE)
         self.paces, self.calls = pacing.plan_blocks(self.warm, trial.effort)
@@ -138,20 +137,15 @@ class Passes:
         self.crew.warm_up()
         for label in self.warm:
             blocks = [one for each in measured for one in each.blocks if one.mode == label]
-            singles = [span for block in blocks for span in block.single_ns]
-            earlier, outcome = before[label], self.result.modes[label]
+            calls = sum(block.calls + len(block.single_ns) for block in blocks)
+            counts = tuple(block.calls for block in blocks)
+            spans_ns = tuple(block.elapsed_ns for block in blocks)
+            first, again = before[label], self.result.modes[label]
             self.result.modes[label] = replace(
-                outcome,
-                warmup_calls=earlier.warmup_calls
-                + sum(block.calls for block in blocks)
-                + len(singles)
-                + outcome.warmup_calls,
-                warmup_block_calls=earlier.warmup_block_calls
-                + tuple(block.calls for block in blocks)
-                + outcome.warmup_block_calls,
-                warmup_block_ns=earlier.warmup_block_ns
-                + tuple(block.elapsed_ns for block in blocks)
-                + outcome.warmup_block_ns,
+                again,
+                warmup_calls=first.warmup_calls + calls + again.warmup_calls,
+                warmup_block_calls=first.warmup_block_calls + counts + again.warmup_block_calls,
+                warmup_block_ns=first.warmup_block_ns + spans_ns + again.warmup_block_ns,
             )
 
     def _time_block(
@@ -295,11 +289,7 @@ class Passes:
             raise self.crew.interruption()
         while label and time.monotonic() < until:
             request = protocol.TimeBlock(
-                mode=label,
-                calls=self.calls[label],
-                settle=False,
-                first=blocks % INPUTS,
-                ramp_s=0.0,
+                mode=label, calls=self.calls[label], settle=False, first=blocks % INPUTS
             )
             calls += self._ask(label, request).calls
             blocks += 1

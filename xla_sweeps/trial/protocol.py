@@ -180,7 +180,7 @@ Reply = Ready | ModeReady | Warmed | Timed | Finished | Failed
 Message = Event | Reply
 
 _MESSAGES: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
-_REQUESTS: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
+REQUESTS: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
 
 
 FLOOD_BYTES = 64 * 2**20
@@ -238,8 +238,3 @@ def encode(message: Message | Request) -> bytes:
     except UnicodeEncodeError:  # a lone surrogate, in somebody's error text
         text = json.dumps(msgspec.to_builtins(message), ensure_ascii=False)
         return text.encode("utf-8", "replace") + b"\n"
-
-
-def request_of(line: bytes) -> Request:
-    """The request on a line; raises `msgspec.DecodeError` for anything else."""
-    return _REQUESTS.decode(line)

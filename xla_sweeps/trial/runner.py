@@ -230,11 +230,8 @@ def conduct(
     Raises:
         StoreError: a process cannot be started with its log.
     """
-    watch = partial(
-        monitor.Sampler,
-        device=settings.device,
-        memory_limit_bytes=job.trial.memory_limit_bytes,
-    )
+    limit = job.trial.memory_limit_bytes
+    watch = partial(monitor.Sampler, device=settings.device, memory_limit_bytes=limit)
     try:
         with Leases({*lease_names(settings.device), *together}, holder=holder) as leases:
             return conductor.measure(

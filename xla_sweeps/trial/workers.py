@@ -29,7 +29,7 @@ from xla_sweeps.system.devices import Device
 from xla_sweeps.system.environment import child_environment
 from xla_sweeps.system.files import drop_lines, tail, trim
 from xla_sweeps.system.installation import cure
-from xla_sweeps.system.process import Readable, end_of, signal_group
+from xla_sweeps.system.process import Readable, end_of, ends_within, signal_group
 from xla_sweeps.system.scratch import scratch_folder
 from xla_sweeps.system.text import redact
 from xla_sweeps.trial import protocol
@@ -51,12 +51,8 @@ LOG_LIMIT_BYTES = 16 * 2**20
 
 LOOK_S = 2.0  # between two looks at the size of the log
 
-_LOG_TAIL_BYTES = 8192
-
 _NOISE = re.compile(rb"Delay kernel timed out: measured time has sub-optimal accuracy")
 """XLA's autotuner writes it dozens of times on a GPU."""
-
-_READ_BYTES = 1 << 16
 
 _MODE_PHASES = {Phase.TRACE, Phase.COMPILE, Phase.VERIFY, Phase.WARMUP}
 
@@ -202,10 +198,16 @@ class Worker(AbstractContextManager["Worker"]):
             raise RequestFailed(status, failure)
         raise self._diagnose_loss(reason or "flood")
 
-    def give_up(self, failed: RequestFailed) -> WorkerLost:
-        """End it because of a failed request; what its modes are then lost to."""
-        self.close()
-        return WorkerLost(self.labels, status=failed.status, failure=failed.failure)
+    def demand(
+        self, message: protocol.Request, expected: type[Answer], *, deadline_s: float
+    ) -> Answer:
+        """Like `request`, but it is ended by an exception too: any error is a `WorkerLost`."""
+        try:
+            return self.request(message, expected, deadline_s=deadline_s)
+        except RequestFailed as failed:
+            self.close()
+            lost = WorkerLost(self.labels, status=failed.status, failure=failed.failure)
+            raise lost from failed
 
     def close(self) -> bool:
         """End it; returns whether it had ended by itself. What it started ends with it."""
@@ -239,7 +241,7 @@ class Worker(AbstractContextManager["Worker"]):
                     if not self._unsent:
                         selector.unregister(self._requests)
                 if self._channel in ready:
-                    chunk = self._channel.read(_READ_BYTES)
+                    chunk = self._channel.read(1 << 16)
                     if not chunk:
                         return None, "closed"
                     reply = self._take(chunk)
@@ -300,7 +302,7 @@ class Worker(AbstractContextManager["Worker"]):
                 killed_for=reason,
                 limit=limit,
                 oom_kills=oom_kills() - self._oom_kills,
-                log_tail=redact(tail(command.log, limit=_LOG_TAIL_BYTES)),
+                log_tail=redact(tail(command.log, limit=8192)),
             ),
             backend=command.backend,
             **command.sharing,
@@ -382,18 +384,13 @@ def end_group(process: subprocess.Popen[bytes]) -> bool:
     if process.stdin is not None:
         with contextlib.suppress(OSError):
             process.stdin.close()
-    for signal_number, grace_s in (
-        (None, EXIT_GRACE_S),
-        (signal.SIGTERM, TERM_GRACE_S),
-        (signal.SIGKILL, None),
-    ):
-        if signal_number is not None:
-            signal_group(process.pid, signal_number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(grace_s)
-            break
-    signal_group(process.pid, signal.SIGKILL)  # grandchildren that outlived it
-    return signal_number is None
+    by_itself = ends_within(process, EXIT_GRACE_S)
+    if not by_itself:
+        signal_group(process.pid, signal.SIGTERM)
+        ends_within(process, TERM_GRACE_S)
+    signal_group(process.pid, signal.SIGKILL)  # it, or grandchildren that outlived it
+    process.wait()
+    return by_itself
 
 
 def oom_kills() -> int:

@@ -95,16 +95,10 @@ def compare(
         tolerance = max(tolerance, GPU_TOLERANCE)
     if other_shapes := _other_shapes(outputs, eager):
         return other_shapes
+    references: Sequence[np.ndarray | None] = reference or [None] * len(eager)
     heads = [
-        _compare_head(
-            output,
-            eager[index],
-            reference[index] if reference else None,
-            precision,
-            tolerance,
-            classes=classes,
-        )
-        for index, output in enumerate(outputs)
+        _compare_head(output, wanted, exact, tolerance, classes=classes)
+        for output, wanted, exact in zip(outputs, eager, references, strict=True)
     ]
     return worst(filter(None, heads)) if any(heads) else _refuse(SILENT)
 
@@ -160,11 +154,9 @@ def compare_detections(
     share, moved = _match_boxes(outputs, eager, BOX_TOLERANCE[precision])
     by_itself, _ = _match_boxes(nudged, eager, BOX_TOLERANCE[precision])
     wanted = max(FEWEST_FOUND, min(BOXES_FOUND, by_itself - SLACK))
-    agreement = Agreement(rmse_rel=moved, top1_match=None, ok=share >= wanted)
-    if agreement.ok:
-        return agreement
-    reason = f"it finds {share:.0%} of eager's boxes (at least {wanted:.0%} required)"
-    return replace(agreement, reason=reason)
+    ok = share >= wanted
+    reason = "" if ok else f"it finds {share:.0%} of eager's boxes (at least {wanted:.0%} required)"
+    return Agreement(rmse_rel=moved, top1_match=None, ok=ok, reason=reason)
 
 
 def deterministic(first: Outputs, second: Outputs) -> bool:
@@ -189,7 +181,6 @@ def _compare_head(
     output: np.ndarray,
     eager: np.ndarray,
     reference: np.ndarray | None,
-    precision: Precision,
     tolerance: float,
     *,
     classes: bool,
@@ -225,7 +216,7 @@ def _compare_head(
     matches, clear_mismatch = _top1(output, eager, margin) if classes else (None, False)
     agreement = replace(agreement, top1_match=matches)
     if not close:
-        agreement = _judge_by_reference(agreement, REFERENCE_FACTOR, tolerance, spread)
+        agreement = _judge_by_reference(agreement, tolerance, spread)
     if agreement.ok and clear_mismatch and matches is not None:
         reason = f"the predicted class differs in {1 - matches:.0%} of the images"
         agreement = replace(agreement, ok=False, reason=reason)
@@ -259,23 +250,22 @@ def _not_finite_elsewhere(
     return Agreement(rmse_rel=None, top1_match=None, ok=False, reason=reason)
 
 
-def _judge_by_reference(
-    agreement: Agreement, factor: float, tolerance: float, spread: float
-) -> Agreement:
+def _judge_by_reference(agreement: Agreement, tolerance: float, spread: float) -> Agreement:
     """The agreement of outputs that are not close to eager's: ok if as close to float64."""
     error, eager_error = agreement.rmse_ref_rel, agreement.eager_rmse_ref_rel
     against = ""
     if error is not None and eager_error is not None:
-        if not eager_error <= min(AMPLIFIED * tolerance, spread / factor):
+        if not eager_error <= min(AMPLIFIED * tolerance, spread / REFERENCE_FACTOR):
             reason = (
                 "the model amplifies rounding: eager's own error against float64 is "
                 f"{eager_error:.1e} of the largest output, this mode's {error:.1e}"
             )
             return replace(agreement, ok=False, reason=reason, refused=True)
-        agreement = replace(agreement, allowed=(1 + factor) * eager_error)
-        if error <= factor * eager_error:
+        agreement = replace(agreement, allowed=(1 + REFERENCE_FACTOR) * eager_error)
+        allowed = REFERENCE_FACTOR * eager_error
+        if error <= allowed:
             return agreement
-        against = f"; error against float64 {error:.1e}, allowed: {factor * eager_error:.1e}"
+        against = f"; error against float64 {error:.1e}, allowed: {allowed:.1e}"
     reason = (
         f"outputs differ from eager's by {agreement.rmse_rel:.1e} of the largest output "
         f"(allowed: {tolerance:.0e}){against}"
@@ -298,34 +288,23 @@ def _refuse(reason: str) -> Agreement:
 
 def _match_boxes(outputs: Outputs, eager: Outputs, tolerance: float) -> tuple[float, float | None]:
     """Share of eager's boxes that the outputs have too, and how far those moved, of the largest."""
-    counts = [(int(wanted), int(given)) for wanted, given in zip(eager[3], outputs[3], strict=True)]
-    scale = _scale(eager[0])
-    nearest = np.concatenate(
-        [
-            _same_boxes(outputs, eager, image, pair, tolerance, scale)
-            for image, pair in enumerate(counts)
-        ]
-    )
-    distances = nearest[np.isfinite(nearest)]
+    scale, nearest = _scale(eager[0]), list[np.ndarray]()
+    for image, (wanted, given) in enumerate(zip(eager[3], outputs[3], strict=True)):
+        boxes = [head[image][: int(wanted)] for head in eager[:3]]
+        others = [head[image][: int(given)] for head in outputs[:3]]
+        nearest.append(_measure_nearest(boxes, others, tolerance, scale))
+    every = np.concatenate(nearest)
+    distances = every[np.isfinite(every)]
     moved = float(np.sqrt(np.mean(np.square(distances)))) if len(distances) else None
-    return len(distances) / sum(max(pair) for pair in counts), moved
+    return len(distances) / int(np.maximum(eager[3], outputs[3]).sum()), moved
 
 
-def _same_boxes(
-    output: Outputs,
-    eager: Outputs,
-    image: int,
-    sizes: tuple[int, int],
-    tolerance: float,
-    scale: float,
-) -> np.ndarray:
+def _measure_nearest(eager: Outputs, output: Outputs, tolerance: float, scale: float) -> np.ndarray:
     """Distance of each of eager's boxes in an image to the nearest matching box, or inf."""
-    (boxes, confidences, classes), (others, other_confidences, other_classes) = (
-        [np.asarray(head[image][:size]) for head in heads[:3]]
-        for heads, size in ((eager, sizes[0]), (output, sizes[1]))
-    )
-    if not sizes[1]:
-        return np.full(sizes[0], np.inf)
+    boxes, confidences, classes = eager
+    others, other_confidences, other_classes = output
+    if not len(others):
+        return np.full(len(boxes), np.inf)
     distance = np.abs(boxes[:, None] - others[None]).max(axis=-1) / scale
     unlike = classes[:, None] != other_classes[None]
     unlike |= np.abs(confidences[:, None] - other_confidences[None]) > tolerance

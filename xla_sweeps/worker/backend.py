@@ -14,7 +14,6 @@ from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import ReplicateJob, Trial
 from xla_sweeps.trial import protocol
 from xla_sweeps.worker import timing
-from xla_sweeps.worker.sharing import Shared
 
 Tell = Callable[[protocol.Event], None]
 """Sends an event to the parent."""
@@ -46,15 +45,25 @@ class Executable(timing.Renewable, Protocol):
         """Figures besides the times of calls, by their names in `ModeOutcome`; once it is warm."""
 
 
-class Model(Shared, Protocol):
+class Model(Protocol):
     """A model on its device, its inputs, and the outputs that every mode must reproduce.
 
     Attributes:
+        built: its `loaded.variables` are arrays for NumPy, and have `assign`.
+        eager: outputs of eager execution on the first inputs, an array per head.
+        later: the same on each input after these.
+        deterministic: whether two eager runs agree.
+        draws: whether they do only from the same seeds: another mode may draw other numbers.
         compared_inputs: number of rotating inputs on which a mode is verified.
         seconds: of stages such as `reference`, `macs`.
         starts_up: whether building it paid what a process pays once, such as loading a compiler.
     """
 
+    built: Any
+    eager: list[np.ndarray]
+    later: list[list[np.ndarray]]
+    deterministic: bool
+    draws: bool
     starts_up: bool
     facts: ModelFacts
     compared_inputs: int

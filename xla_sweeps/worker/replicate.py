@@ -138,7 +138,6 @@ class Replicate:
         )
 
     def _prepare(self, label: str) -> protocol.ModeReady:
-        """Trace, compile, prove and verify one mode."""
         tell, model = self._tell, self._model
         tell(protocol.Stage(phase=Phase.TRACE, mode=label))
         self._pay_start_costs(label)

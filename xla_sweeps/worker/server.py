@@ -70,7 +70,7 @@ def serve(descriptor: int, make_answer: MakeAnswer) -> int:
     channel, ready = Channel(descriptor), False
     answer = make_answer(channel)
     while line := sys.stdin.buffer.readline():
-        request = protocol.request_of(line)
+        request = protocol.REQUESTS.decode(line)
         mode = getattr(request, "mode", "")
         try:
             channel.send(answer(request))

@@ -3,34 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Protocol
 
 import numpy as np
 
 from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.worker.backend import Model
 
 _WEIGHTS, _OUTPUTS = "weights.npz", "outputs.npz"
 
 
-class Shared(Protocol):
-    """A model whose weights and outputs can be shared.
-
-    Attributes:
-        built: its `loaded.variables` are arrays for NumPy, and have `assign`.
-        eager: outputs of eager execution on the first inputs, an array per head.
-        later: the same on each input after these.
-        deterministic: whether two eager runs agree.
-        draws: whether they do only from the same seeds: another mode may draw other numbers.
-    """
-
-    deterministic: bool
-    draws: bool
-    built: Any
-    eager: list[np.ndarray]
-    later: list[list[np.ndarray]]
-
-
-def write(model: Shared, folder: Path) -> None:
+def write(model: Model, folder: Path) -> None:
     """Write a model's weights, and its eager outputs once it has run."""
     np.savez(folder / _WEIGHTS, *map(np.asarray, model.built.loaded.variables))
     counts = np.array([len(model.eager), model.deterministic, model.draws])
@@ -38,7 +20,7 @@ def write(model: Shared, folder: Path) -> None:
     np.savez(folder / _OUTPUTS, counts, *model.eager, *later)
 
 
-def take_weights(model: Shared, folder: Path) -> None:
+def take_weights(model: Model, folder: Path) -> None:
     """Give a model that was not loaded with weights those of another worker, before it runs.
 
     Raises:
@@ -55,7 +37,7 @@ def take_weights(model: Shared, folder: Path) -> None:
         variable.assign(array)
 
 
-def take_outputs(model: Shared, folder: Path) -> None:
+def take_outputs(model: Model, folder: Path) -> None:
     """Have a model's modes compared with the eager outputs of the worker that has written them.
 
     Raises:

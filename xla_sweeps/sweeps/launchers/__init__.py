@@ -37,9 +37,7 @@ Options = Mapping[str, Mapping[str, Any]]
 QUEUE_LIMIT = 1000
 """The most jobs in a cluster's queue at once, unless it is told otherwise."""
 
-MOST_JOBS = 1_000_000
-
-ONE_OR_MORE = integer_from(1, to=MOST_JOBS)
+ONE_OR_MORE = integer_from(1, to=1_000_000)
 
 DEVICES: Mapping[str, Any] = {
     "metavar": "D,D",

@@ -37,8 +37,6 @@ COMMAND = python_command("xla_sweeps")
 LOOK_S = 15.0
 """Seconds between two checks whether a running job has written anything."""
 
-_TAIL_BYTES = 4096
-
 _VARIABLES = (WANDB_DIR, "WANDB_MODE", "WANDB_PROJECT", "WANDB_TAGS", *WANDB_VARIABLES.values())
 
 
@@ -179,13 +177,12 @@ def ended_with(exit_code: int, job: Job, *, slot: str) -> Ended:
     return Ended(
         how=end_of(exit_code),
         slot=slot,
-        detail=_reason(exit_code, last_line_of(tail(job.log, limit=_TAIL_BYTES))),
+        detail=_reason(exit_code, last_line_of(tail(job.log, limit=4096))),
         paths=_record_paths(job),
     )
 
 
 def _record_paths(job: Job) -> tuple[str, ...]:
-    """The paths of the records that a job has made."""
     with contextlib.suppress(OSError):
         paths = job.log.with_suffix(".records").read_text("utf-8")
         return tuple(filter(None, paths.splitlines()))

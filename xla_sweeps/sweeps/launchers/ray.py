@@ -58,11 +58,13 @@ class RayLauncher(Launcher):
         _require_listening(address)
         self._ray, self._warn, self._command = ray, request.warn, list(request.command)
         self._queue_limit: int = request.options.get("slots", QUEUE_LIMIT)
+        config = ray.job_config.JobConfig()
+        config._py_driver_sys_path = _Fixed()
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
             ray.init(
                 address=address,
-                job_config=_no_current_folder(ray.job_config.JobConfig()),
+                job_config=config,
                 include_dashboard=False if address is None else None,
                 log_to_driver=False,
                 logging_level="ERROR",
@@ -72,7 +74,6 @@ class RayLauncher(Launcher):
             raise XlaSweepsError(
                 f"--address={address}: no Ray cluster answers: {str(error).splitlines()[0]}"
             ) from error
-        self._owned = address is None
         self._jobs: dict[Future[Ended], tuple[Any, str]] = {}
         self._warned: set[str | None] = {None}
         self._stopping = self._closed = False
@@ -154,8 +155,8 @@ class RayLauncher(Launcher):
         nodes = self._nodes(job.accelerator)
         if any(node["Resources"].get("GPU") for node in nodes):
             return {"num_gpus": 1, "num_cpus": 1, **chosen}
-        cores = [int(node["Resources"]["CPU"]) for node in nodes if node["Resources"].get("CPU")]
-        return {"num_cpus": min(cores, default=1), "num_gpus": 0, **chosen}
+        cores = min((int(node["Resources"]["CPU"]) for node in nodes), default=1)
+        return {"num_cpus": cores, "num_gpus": 0, **chosen}
 
     def _nodes(self, accelerator: str | None = None) -> list[dict[str, Any]]:
         """The nodes that are up, or those of them with such an accelerator."""
@@ -204,14 +205,10 @@ class _Notes:
 
 
 class _Fixed(list[str]):
+    """Keeps the current folder off the workers' `sys.path`; Ray 2.60.0 has no switch for it."""
+
     def extend(self, values: Iterable[str]) -> None:
         pass
-
-
-def _no_current_folder(config: Any) -> Any:
-    """Keep the driver's current folder off the workers' `sys.path`; Ray 2.60.0 has no switch."""
-    config._py_driver_sys_path = _Fixed()
-    return config
 
 
 def keep_log(output: str, log: Path) -> None:

@@ -279,7 +279,6 @@ class SlurmLauncher(Launcher):
 
 
 def _split(jobs: Sequence[_Submitted], size: int) -> Iterator[Sequence[_Submitted]]:
-    """The jobs in groups of that size."""
     return (jobs[first : first + size] for first in range(0, len(jobs), size))
 
 

@@ -95,7 +95,6 @@ def write_end(path: Path, ended: Ended) -> None:
 
 
 def _node_name() -> str:
-    """The node's name, as Slurm calls it."""
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
