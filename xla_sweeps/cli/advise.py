@@ -40,8 +40,7 @@ _EXAMPLES = """\
 def advise_command(arguments: Sequence[str]) -> int:
     """Race the settings, measure the finalists again, and say what to write."""
     options = _parser().parse_intermixed_args(list(arguments))
-    if options.output is not None:
-        export.require_writable(options.output)
+    export.require_writable(options.output)
     require_model("advise", options.overrides)
     race = _race(options)
     race.check()

@@ -44,8 +44,7 @@ _EXAMPLES = """\
 def batch_sizes_command(arguments: Sequence[str]) -> int:
     """Measure what is missing, size by size, and show it all; exit code 1 if no mode ran."""
     options = _parser().parse_intermixed_args(list(arguments))
-    if options.output is not None:
-        export.require_writable(options.output)
+    export.require_writable(options.output)
     sizes = _sizes(options.sizes)
     for word in options.overrides:
         if key_of(word) == "batch_size":

@@ -55,8 +55,7 @@ def predict_cost_command(arguments: Sequence[str]) -> int:
     paths = catalog.shipped_sweeps()
     sizes, several = (load_sweep(paths[name]) for name in DEFINITIONS)
     options = _parser(sizes, several).parse_intermixed_args(list(arguments))
-    if options.output is not None:
-        export.require_writable(options.output)
+    export.require_writable(options.output)
     batch_sizes = numbers_of(options.batch_sizes, "--batch-sizes", least=2, most=MAX_BATCH)
     batches = [
         count

@@ -42,8 +42,7 @@ _EXAMPLES = """\
 def shapes_command(arguments: Sequence[str]) -> int:
     """Measure what is missing, and show the price; exit code 1 if no number of calls pays."""
     options = _parser().parse_intermixed_args(list(arguments))
-    if options.output is not None:
-        export.require_writable(options.output)
+    export.require_writable(options.output)
     for word in options.overrides:
         if chosen := _CHOSEN.get(key_of(word)):
             raise ConfigError(f"shapes: {word}: remove it; {chosen}")
