@@ -8,12 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xla_sweeps.analysis.race import Limits
-from xla_sweeps.cli.arguments import (
-    add_config_dir,
-    add_output,
-    command_parser,
-    require_model,
-)
+from xla_sweeps.cli.arguments import add_config_dir, add_output, command_parser, require_model
 from xla_sweeps.cli.sweep import slots_of
 from xla_sweeps.cli.sweep_options import Options
 from xla_sweeps.config.values import SECONDS, quantity_in
