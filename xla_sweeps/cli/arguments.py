@@ -111,12 +111,6 @@ def add_published(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_accept_contaminated(parser: argparse.ArgumentParser) -> None:
-    """Add the choice to keep contaminated trials."""
-    text = "keep contaminated trials instead of measuring them again"
-    parser.add_argument("--accept-contaminated", action="store_true", help=text)
-
-
 def add_model(parser: argparse.ArgumentParser, *, overrides: str) -> None:
     """Add the model of a question (with help on its overrides), and the answer's form and place."""
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=overrides)
