@@ -15,7 +15,7 @@ from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.cli.main import run
 from xla_sweeps.config.own_folder import OwnFolder
 from xla_sweeps.config.settings import Settings, identify
-from xla_sweeps.report.next_steps import explain_command
+from xla_sweeps.report import next_steps
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.sweeps.compose import Composer
@@ -176,7 +176,7 @@ def test_flags_that_change_xla_are_part_of_the_command_and_nothing_else_is(
     assert trial_of(again("seed=1")) != identifier
     variables, line = command_of(record)
     assert (variables, line) == (flags, "seed=1")
-    why = explain_command(summarize([record]).comparisons[0].provenance.command)
+    why = next_steps.command_of("explain", summarize([record]).comparisons[0].provenance.command)
     assert shlex.split(why)[: len(flags)] == [f"{name}={flags[name]}" for name in sorted(flags)]
     for name, value in variables.items():
         monkeypatch.setenv(name, value)

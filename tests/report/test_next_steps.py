@@ -9,7 +9,7 @@ from factories import TRIAL, config_of, make_record
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.advice import answer
-from xla_sweeps.report.next_steps import explain_command, fastest_way, next_steps
+from xla_sweeps.report.next_steps import command_of, fastest_way, next_steps
 from xla_sweeps.report.terminal.tables import show_trial
 from xla_sweeps.schema.measurement import Flagged
 from xla_sweeps.schema.modes import SCENARIOS, Scenario
@@ -44,7 +44,7 @@ def test_both_commands_have_the_variables_of_the_site_where_it_was_measured() ->
     assert why == f"{variables}xla-sweeps explain model=resnet50 source=applications resolution=224"
     again = dict(next_steps(even.comparisons[0]))["next"]
     assert again.startswith(f"{variables}python -m xla_sweeps model=resnet50 ")
-    assert explain_command("PATH=$(evil) rm x; python -m xla_sweeps model=x") == ""
+    assert command_of("explain", "PATH=$(evil) rm x; python -m xla_sweeps model=x") == ""
 
 
 def test_a_step_of_training_is_explained_by_its_forward_pass() -> None:
@@ -101,10 +101,10 @@ def test_every_scenario_says_what_to_write() -> None:
 
 def test_only_the_words_of_the_model_are_explained() -> None:
     command = "python -m xla_sweeps model=local 'path=my model.keras' jit=true effort=standard"
-    assert explain_command(command) == "xla-sweeps explain model=local 'path=my model.keras'"
-    assert explain_command("") == ""
+    assert command_of("explain", command) == "xla-sweeps explain model=local 'path=my model.keras'"
+    assert command_of("explain", "") == ""
     own = "A=1 python -m xla_sweeps --config-dir 'my conf' model=tiny seed=1"
-    assert explain_command(own) == "A=1 xla-sweeps explain --config-dir 'my conf' model=tiny"
+    assert command_of("explain", own) == "A=1 xla-sweeps explain --config-dir 'my conf' model=tiny"
 
 
 def test_a_trial_has_one_caveat_and_names_the_other_flags(

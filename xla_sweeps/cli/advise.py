@@ -8,12 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xla_sweeps.analysis.race import Limits
-from xla_sweeps.cli.arguments import (
-    add_config_dir,
-    add_output,
-    command_parser,
-    require_model,
-)
+from xla_sweeps.cli.arguments import add_config_dir, add_output, command_parser, require_model
 from xla_sweeps.cli.sweep import slots_of
 from xla_sweeps.cli.sweep_options import Options
 from xla_sweeps.config.values import SECONDS, quantity_in
@@ -40,8 +35,7 @@ _EXAMPLES = """\
 def advise_command(arguments: Sequence[str]) -> int:
     """Race the settings, measure the finalists again, and say what to write."""
     options = _parser().parse_intermixed_args(list(arguments))
-    if options.output is not None:
-        export.require_writable(options.output)
+    export.require_writable(options.output)
     require_model("advise", options.overrides)
     race = _race(options)
     race.check()

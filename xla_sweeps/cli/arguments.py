@@ -13,6 +13,7 @@ from xla_sweeps.cli import COMMANDS
 from xla_sweeps.config.own_folder import OwnFolder
 from xla_sweeps.config.values import folder_of, path_of
 from xla_sweeps.errors import ConfigError, did_you_mean, unknown_name
+from xla_sweeps.schema.overrides import key_of
 
 if TYPE_CHECKING:
     from xla_sweeps.schema.record import Record
@@ -110,12 +111,6 @@ def add_published(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_accept_contaminated(parser: argparse.ArgumentParser) -> None:
-    """Add the choice to keep contaminated trials."""
-    text = "keep contaminated trials instead of measuring them again"
-    parser.add_argument("--accept-contaminated", action="store_true", help=text)
-
-
 def add_model(parser: argparse.ArgumentParser, *, overrides: str) -> None:
     """Add the model of a question (with help on its overrides), and the answer's form and place."""
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=overrides)
@@ -123,8 +118,16 @@ def add_model(parser: argparse.ArgumentParser, *, overrides: str) -> None:
     add_config_dir(parser)
 
 
-def require_model(command: str, overrides: Sequence[str]) -> None:
-    """Refuse words that are no overrides, and a request without a model."""
+def require_model(
+    command: str, overrides: Sequence[str], *, chosen: Mapping[str, str] | None = None
+) -> None:
+    """Refuse words that are no overrides, a request without a model, and keys that are `chosen`.
+
+    `chosen` says of each key that the command sets itself by what.
+    """
+    for word in overrides:
+        if reason := (chosen or {}).get(key_of(word)):
+            raise ConfigError(f"{command}: {word}: remove it; {reason}")
     for word in overrides:
         if "=" not in word:
             raise ConfigError(f"{command}: '{word}': expected KEY=VALUE, as in model={word}")

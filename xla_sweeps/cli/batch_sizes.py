@@ -12,7 +12,7 @@ import msgspec
 
 from xla_sweeps.analysis.batch_sizes import Point, is_done, knees_of, points_of
 from xla_sweeps.cli.arguments import add_model, command_parser, require_model
-from xla_sweeps.cli.sweep import Request, measure_aside, plan_of, slots_of, trials_of
+from xla_sweeps.cli.sweep import Request, measure_aside, plan_of, slots_of, title_of, trials_of
 from xla_sweeps.cli.sweep_options import Options
 from xla_sweeps.config import catalog
 from xla_sweeps.config.scenario import MAX_BATCH
@@ -25,8 +25,6 @@ from xla_sweeps.report.overall import busy_words
 from xla_sweeps.report.terminal.batch_sizes import sizes_text
 from xla_sweeps.report.terminal.console import warn
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.overrides import key_of
-from xla_sweeps.schema.row import precision_words
 from xla_sweeps.sweeps.definition import Parameter, load_sweep
 from xla_sweeps.sweeps.plan import Plan
 
@@ -44,13 +42,10 @@ _EXAMPLES = """\
 def batch_sizes_command(arguments: Sequence[str]) -> int:
     """Measure what is missing, size by size, and show it all; exit code 1 if no mode ran."""
     options = _parser().parse_intermixed_args(list(arguments))
-    if options.output is not None:
-        export.require_writable(options.output)
+    export.require_writable(options.output)
     sizes = _sizes(options.sizes)
-    for word in options.overrides:
-        if key_of(word) == "batch_size":
-            raise ConfigError(f"batch-sizes: {word}: remove it; --sizes chooses the sizes")
-    require_model("batch-sizes", options.overrides)
+    chosen = {"batch_size": "--sizes chooses the sizes"}
+    require_model("batch-sizes", options.overrides, chosen=chosen)
     path = catalog.shipped_sweeps()[DEFINITION]
     asked = Options.of_answer(path, options)
     sweep, slots, points = load_sweep(path), slots_of(asked)[:1], list[Point]()
@@ -121,11 +116,10 @@ def _answer(points: Sequence[Point], settings: Settings, *, form: str) -> str:
     if form == "json":
         document = {"points": points, "knees": knees_of(points)}
         return json.dumps(msgspec.to_builtins(document), indent=1) + "\n"
-    spec, trial = settings.trial.model, settings.trial
+    spec = settings.trial.model
     unit = throughput_unit(spec.task, spec.resolution_px or 0).removesuffix("/s")
-    facts = [spec.variant, *([f"{spec.resolution_px} px"] if spec.resolution_px else [])]
-    facts += [*precision_words(trial.precision, trial.tf32)]
-    title = " · ".join([*facts, settings.device.name or settings.device.label])
+    size = f"{spec.resolution_px} px" if spec.resolution_px else ""
+    title = title_of(settings, spec.variant, size)
     text = sizes_text(points, title=title, unit=unit)
     busy = {one.batch_size: one.contaminated for one in points if one.throughput}
     words = busy_words(Status.CONTAMINATED if each else Status.OK for each in busy.values())

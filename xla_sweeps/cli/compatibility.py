@@ -45,8 +45,7 @@ Values = Mapping[str, Any]
 def compatibility_command(arguments: Sequence[str]) -> int:
     """Check what is missing, and show it all; exit code 3 if something is left to check."""
     options = _parser().parse_intermixed_args(list(arguments))
-    if options.output is not None:
-        export.require_writable(options.output)
+    export.require_writable(options.output)
     given = [word for word in options.words if "=" in word]
     patterns = [word for word in options.words if "=" not in word]
     asked = Options(

@@ -34,8 +34,7 @@ def explain_command(arguments: Sequence[str]) -> int:
     parser.add_argument("--no-trace", action="store_true", help=no_trace)
     options = parser.parse_intermixed_args(list(arguments))
     form, output = options.format, options.output
-    if output is not None:
-        export.require_writable(output)
+    export.require_writable(output)
     if options.ops is not None:
         place = options.config_dir.words[:1] if options.config_dir else ()
         flags = ("--no-trace",) if options.no_trace else ()

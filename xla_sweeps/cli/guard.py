@@ -42,8 +42,7 @@ def guard_command(arguments: Sequence[str]) -> int:
     """Measure both sides in turns; exit code 1 if --fail-on is met, 3 if a mode is unjudged."""
     options = _parser().parse_intermixed_args(list(arguments))
     conditions = conditions_of(options.fail_on or FAILS, FAIL_ON)
-    if options.output is not None:
-        export.require_writable(options.output)
+    export.require_writable(options.output)
     require_model("guard", options.overrides)
     before, after = (
         side_of(name, text, options.overrides, own, config_dir=options.config_dir)

@@ -66,7 +66,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     words = asked.overrides
     if asked.hydra_help and words:
         raise ConfigError(f"--hydra-help: remove {' '.join(words)}")
-    if asked.shell_completion and not any(map(_is_completion, words)):
+    if asked.shell_completion and not any(word.startswith(_COMPLETIONS) for word in words):
         raise ConfigError("--shell-completion: give install=SHELL, uninstall=SHELL or query=SHELL")
     if any(word.startswith("query=") for word in words) and "COMP_LINE" not in os.environ:
         raise ConfigError("--shell-completion query=SHELL: for shells only (COMP_LINE is not set)")
@@ -94,10 +94,6 @@ def _folder_of(asked: argparse.Namespace) -> OwnFolder | None:
         raise ConfigError(f"{name}: name its folder too: --config-dir DIR or --trust-config DIR")
     path = folder_of(trusted if place is None else place)
     return OwnFolder(path, place is None, asked.config_name or CONFIG)
-
-
-def _is_completion(word: str) -> bool:
-    return word.startswith(_COMPLETIONS)
 
 
 def shows(asked: argparse.Namespace) -> bool:

@@ -12,20 +12,18 @@ import msgspec
 from xla_sweeps.analysis.pool import NOTHING
 from xla_sweeps.analysis.predict_cost import sizes_of
 from xla_sweeps.cli.arguments import add_model, command_parser, require_model
-from xla_sweeps.cli.sweep import Request, measure_aside, plan_of, slots_of, trials_of
+from xla_sweeps.cli.sweep import Request, measure_aside, plan_of, slots_of, title_of, trials_of
 from xla_sweeps.cli.sweep_options import Options
 from xla_sweeps.config import catalog
 from xla_sweeps.config.scenario import MAX_BATCH
 from xla_sweeps.config.settings import Settings
 from xla_sweeps.config.values import integer_from, numbers_of
-from xla_sweeps.errors import ConfigError, StoreError
+from xla_sweeps.errors import StoreError
 from xla_sweeps.report import export
 from xla_sweeps.report.advice import throughput_unit
 from xla_sweeps.report.overall import busy_words
 from xla_sweeps.report.terminal.predict_cost import cost_text, json_of
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.overrides import key_of
-from xla_sweeps.schema.row import precision_words
 from xla_sweeps.sweeps.definition import Parameter, Sweep, load_sweep
 from xla_sweeps.sweeps.plan import Plan, final_outcome
 
@@ -55,18 +53,14 @@ def predict_cost_command(arguments: Sequence[str]) -> int:
     paths = catalog.shipped_sweeps()
     sizes, several = (load_sweep(paths[name]) for name in DEFINITIONS)
     options = _parser(sizes, several).parse_intermixed_args(list(arguments))
-    if options.output is not None:
-        export.require_writable(options.output)
+    export.require_writable(options.output)
     batch_sizes = numbers_of(options.batch_sizes, "--batch-sizes", least=2, most=MAX_BATCH)
     batches = [
         count
         for count in numbers_of(options.batches, "--batches", least=0, most=MAX_BATCH)
         if count > 1
     ]
-    for word in options.overrides:
-        if chosen := _CHOSEN.get(key_of(word)):
-            raise ConfigError(f"predict-cost: {word}: remove it; {chosen}")
-    require_model("predict-cost", options.overrides)
+    require_model("predict-cost", options.overrides, chosen=_CHOSEN)
     asked = Options.of_answer(paths[DEFINITIONS[0]], options)
     request = Request(
         asked,
@@ -140,10 +134,8 @@ def _answer(plan: Plan, settings: Settings, *, samples: int | None, form: str) -
     spec = settings.trial.model
     unit = throughput_unit(spec.task, spec.resolution_px or 0).removesuffix("s/s")
     size = next((summary.model.size for summary in summaries.values() if summary.model.size), "")
-    facts = [" ".join(filter(None, (spec.variant, size)))]
-    facts += [f"Keras {keras}"] if (keras := spec.keras) else []
-    facts += precision_words(settings.trial.precision, settings.trial.tf32)
-    title = " · ".join([*facts, settings.device.name or settings.device.label])
+    named = " ".join(filter(None, (spec.variant, size)))
+    title = title_of(settings, named, f"Keras {spec.keras}" if spec.keras else "")
     text = cost_text(sizes, labels, title=title, unit=unit, samples=samples)
     words = busy_words(
         Status.CONTAMINATED if str(Status.CONTAMINATED) in summary.flags else Status.OK

@@ -11,7 +11,7 @@ import msgspec
 
 from xla_sweeps.analysis.shapes import Price, price_of
 from xla_sweeps.cli.arguments import add_model, command_parser, require_model
-from xla_sweeps.cli.sweep import Request, measure_aside, plan_of, slots_of, trials_of
+from xla_sweeps.cli.sweep import Request, measure_aside, plan_of, slots_of, title_of, trials_of
 from xla_sweeps.cli.sweep_options import Options
 from xla_sweeps.config import catalog
 from xla_sweeps.config.scenario import check_shapes
@@ -20,8 +20,6 @@ from xla_sweeps.report import export
 from xla_sweeps.report.overall import busy_words
 from xla_sweeps.report.terminal.shapes import shapes_text
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.overrides import key_of
-from xla_sweeps.schema.row import precision_words
 from xla_sweeps.sweeps.definition import Parameter, load_sweep
 
 DEFINITION = "new_shapes"
@@ -42,12 +40,8 @@ _EXAMPLES = """\
 def shapes_command(arguments: Sequence[str]) -> int:
     """Measure what is missing, and show the price; exit code 1 if no number of calls pays."""
     options = _parser().parse_intermixed_args(list(arguments))
-    if options.output is not None:
-        export.require_writable(options.output)
-    for word in options.overrides:
-        if chosen := _CHOSEN.get(key_of(word)):
-            raise ConfigError(f"shapes: {word}: remove it; {chosen}")
-    require_model("shapes", options.overrides)
+    export.require_writable(options.output)
+    require_model("shapes", options.overrides, chosen=_CHOSEN)
     shapes = _shapes(options.sizes, options.batches)
     path = catalog.shipped_sweeps()[DEFINITION]
     asked = Options.of_answer(path, options)
@@ -70,9 +64,7 @@ def shapes_command(arguments: Sequence[str]) -> int:
         text = msgspec.json.format(msgspec.json.encode(_document(price)), indent=1).decode() + "\n"
     else:
         trial = settings.trial
-        facts = [trial.model.variant, f"shapes {' '.join(trial.shapes)}"]
-        facts += [*precision_words(trial.precision, trial.tf32)]
-        title = " · ".join([*facts, settings.device.name or settings.device.label])
+        title = title_of(settings, trial.model.variant, f"shapes {' '.join(trial.shapes)}")
         busy = Status.CONTAMINATED if str(Status.CONTAMINATED) in summary.flags else Status.OK
         words = busy_words([busy])
         text = shapes_text(price, trial.shapes, title=title) + (f"{words}\n" if words else "")

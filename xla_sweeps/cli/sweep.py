@@ -24,6 +24,7 @@ from xla_sweeps.cli.sweep_options import DEVICE, Options, options_of
 from xla_sweeps.config import catalog
 from xla_sweeps.config.combinations import write_choice
 from xla_sweeps.config.compose import override_values
+from xla_sweeps.config.settings import Settings
 from xla_sweeps.config.values import folder_of, text
 from xla_sweeps.errors import LEFT_CODE, ConfigError
 from xla_sweeps.report.json_progress import JsonSweep
@@ -36,7 +37,7 @@ from xla_sweeps.schema.backend import default_backend
 from xla_sweeps.schema.columns import AA_TAG
 from xla_sweeps.schema.overrides import key_of, override_value
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import TrialSummary
+from xla_sweeps.schema.row import TrialSummary, precision_words
 from xla_sweeps.store import rows
 from xla_sweeps.store.claim import remove_left
 from xla_sweeps.store.planned import keep
@@ -175,6 +176,13 @@ def trials_of(
     ids = {name for task in plan.tasks for name in task.trial_ids}
     kept = rows.load(results_dir)
     return kept, *read_trials(results_dir, kept, only=ids)
+
+
+def title_of(settings: Settings, *facts: str) -> str:
+    """The title of an answer: these facts, the precision and the device."""
+    precision = precision_words(settings.trial.precision, settings.trial.tf32)
+    device = settings.device.name or settings.device.label
+    return " · ".join(filter(None, (*facts, *precision, device)))
 
 
 def _load_definition(options: Options) -> Sweep:

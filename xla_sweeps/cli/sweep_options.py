@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from xla_sweeps.cli.arguments import add_accept_contaminated, add_config_dir, command_parser
+from xla_sweeps.cli.arguments import add_config_dir, command_parser
 from xla_sweeps.config import catalog
 from xla_sweeps.config.combinations import MAX_TRIALS
 from xla_sweeps.config.own_folder import OwnFolder
@@ -121,7 +121,8 @@ def _add_again(parser: argparse.ArgumentParser) -> None:
     add("--retry", action="append", type=_status, default=[], metavar="STATUS", help=text)
     text = "one more replicate for matching rows of `results`, as in verdict=ambiguous"
     add("--rerun", type=key_and_value, metavar="COLUMN=VALUE", help=text)
-    add_accept_contaminated(parser)
+    text = "keep contaminated trials instead of measuring them again"
+    add("--accept-contaminated", action="store_true", help=text)
 
 
 def _add_launching(parser: argparse.ArgumentParser) -> dict[str, list[str]]:

@@ -11,11 +11,7 @@ from xla_sweeps.analysis.interval import MOST_TO_SETTLE
 from xla_sweeps.analysis.speedup import disagreement
 from xla_sweeps.report.figures import digits, interval, percent, round_count, short_duration, times
 from xla_sweeps.report.flag_texts import FLAG_TEXTS
-from xla_sweeps.report.sentences import (
-    FAILURES,
-    REMARKS,
-    fill,
-)
+from xla_sweeps.report.sentences import FAILURES, REMARKS, fill
 from xla_sweeps.schema.backend import backend_named
 from xla_sweeps.schema.columns import IMPORTED, Verdict
 from xla_sweeps.schema.measurement import Flag, Flagged, Status

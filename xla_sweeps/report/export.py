@@ -39,8 +39,10 @@ def write_json(document: object, output: Path | None) -> None:
     write_text(json.dumps(document, indent=1) + "\n", output)
 
 
-def require_writable(output: Path) -> None:
+def require_writable(output: Path | None) -> None:
     """Refuse (StoreError) a file that cannot be written, before its content is computed."""
+    if output is None:
+        return
     if output.is_dir():
         raise StoreError(f"cannot write {output}: it is a folder")
     if not output.parent.is_dir():

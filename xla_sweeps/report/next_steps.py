@@ -96,7 +96,7 @@ def fastest_way(row: ComparisonRow, modes: Iterable[ModeSummary]) -> str:
 
 
 def _why(row: ComparisonRow, backend: str = "") -> Iterator[tuple[str, str]]:
-    if explained := explain_command(row.provenance.command, backend):
+    if explained := command_of("explain", row.provenance.command, backend):
         trains = facts_of(row.trial.scenario).trains
         yield "why", f"{explained}{'  # of the forward pass' if trains else ''}"
 
@@ -114,12 +114,7 @@ def _shapes_step(row: ComparisonRow) -> Iterator[tuple[str, str]]:
         yield "calls", command
 
 
-def explain_command(command: str, backend: str = "") -> str:
-    """The `explain` command of the same model, with a trial's variables; "" for another program."""
-    return command_of("explain", command, backend)
-
-
-def command_of(name: str, command: str, backend: str, given: Iterable[str] = ()) -> str:
+def command_of(name: str, command: str, backend: str = "", given: Iterable[str] = ()) -> str:
     """A command on a trial's model, with its variables; "" for another program."""
     variables, program, line = command.partition(_PROGRAM)
     if not program or not _VARIABLES.fullmatch(variables):

@@ -154,10 +154,11 @@ function answerToOne(view, place, candidate, baseline) {
     };
   }
   const contaminated = row.status === "contaminated";
+  const waiting = present(row.input_share) && `The input pipeline alone takes ${percent(100 * row.input_share)} % of an epoch's time.`;
   return {
     yes: `${YES[verdict] ?? ""}${contaminated && verdict !== "ambiguous" ? `, ${say("busy machine")}` : ""}.`,
     text: `${where}: ${verdictSentence(view, row, candidate, baseline)}`,
-    more: phrase(caveats(row)),
+    more: phrase([row.caveats, waiting]),
   };
 }
 
@@ -229,11 +230,6 @@ function openOf({ excluded_above: bound, replicates_to_settle: more, replicate_s
   const above = bound >= 1 ? times(1 + bound) : `${percent(100 * bound)} %`;
   const excluded = say("excluded", { bound: above });
   return say("open", { excluded, replicates, floor: `${percent(100 * floor)} %` });
-}
-
-/** The caveats of a pair's figures, as the package says them. @param {Row} row */
-function caveats({ caveats: said, input_share: waiting }) {
-  return [said, present(waiting) && `The input pipeline alone takes ${percent(100 * waiting)} % of an epoch's time.`];
 }
 
 /** The command that measures the selection. Values come from the address: only plain words go into a command. @param {State} state */

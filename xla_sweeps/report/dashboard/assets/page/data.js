@@ -139,12 +139,7 @@ export class Rows {
 /** Numbers as codes into their texts. */
 function coded(numbers) {
   const codes = new Map();
-  const data = new Uint32Array(numbers.length);
-  for (let row = 0; row < data.length; row++) {
-    const code = codes.get(numbers[row]);
-    if (code === undefined) codes.set(numbers[row], codes.size);
-    data[row] = code ?? codes.size - 1;
-  }
+  const data = Uint32Array.from(numbers, (number) => getOrMake(codes, number, () => codes.size));
   return { data, values: Array.from(codes.keys(), (value) => (present(value) ? String(value) : "")) };
 }
 

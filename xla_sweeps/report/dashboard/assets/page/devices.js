@@ -190,7 +190,8 @@ function modeBars(view, place, most) {
 function costsOf(row) {
   const needed = row.break_even_images;
   const baseline = shortMode(row.baseline);
-  const between = present(needed) ? breakEvenRange(row).trim() : "";
+  const [least, most] = [row.break_even_low, row.break_even_high].map((calls) => calls * row.samples);
+  const between = [needed, least, most].every(present) ? `(${shortCount(least)} to ${shortCount(most)})` : "";
   const { latency_speedup: latency, latency_speedup_low: low, latency_speedup_high: high } = row;
   return [
     ["One call at a time", latency === row.speedup ? NONE : times(latency), range(low, high)],
@@ -236,10 +237,4 @@ export function overallWord(overview) {
   const holds = ({ verdict, share: least, sign }) =>
     overview[verdict] / overview.pairs >= least && (!sign || !present(overview.geomean) || sign * Math.log(overview.geomean) > 0);
   return PACKAGE.rules.find(holds)?.word ?? PACKAGE.otherwise;
-}
-
-/** " (140 k to 150 k)": images to break even, at the ends of its interval. @param {Row} row */
-function breakEvenRange(row) {
-  const [low, high] = [row.break_even_low, row.break_even_high].map((calls) => calls * row.samples);
-  return present(low) && present(high) ? ` (${shortCount(low)} to ${shortCount(high)})` : "";
 }

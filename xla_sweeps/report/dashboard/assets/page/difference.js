@@ -50,8 +50,6 @@ function onlyList(title, items) {
 /** What was compared in the chosen scenario. @param {View} view @param {View} view */
 const comparedIn = (view, { rows }) => rows.filter(({ scenario }) => !scenario || scenario === view.state.scenario);
 
-const verdictsIn = (rows, /** @type {string} */ verdict) => rows.filter((row) => row.verdict === verdict).length;
-
 const bySize = (rows) => rows.filter((row) => present(row.ratio)).toSorted((a, b) => b.ratio - a.ratio);
 
 function differenceChart(/** @type {View} */ view, comparison, /** @type {Theme} */ theme, /** @type {number} */ width) {
@@ -62,7 +60,7 @@ function differenceChart(/** @type {View} */ view, comparison, /** @type {Theme}
     return { group: "", name: `${row.name} · ${row.quantity}`, points: [point] };
   });
   const devices = someOf([...new Set(rows.map(({ device }) => device))], 3);
-  const [won, lost] = ["faster", "slower"].map((verdict) => count(verdictsIn(rows, verdict)));
+  const [won, lost] = ["faster", "slower"].map((verdict) => count(rows.filter((row) => row.verdict === verdict).length));
   return {
     ...linesDrawing(lines, { theme, width, floor: 0, axis: `${b} over ${a}` }),
     how: "A line per comparison, the largest ratio first; whiskers are 95 % intervals.",

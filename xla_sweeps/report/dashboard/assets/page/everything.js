@@ -98,22 +98,17 @@ function gridColumns({ state, rows }) {
   return GRID.filter(({ column }) => inSet(column) && (rows.isPriced || !isPrice(column)));
 }
 
-/** The table with these heads and this body, its columns as wide as `GRID` says. */
-function gridTable(heads, body) {
-  return el(
+/** The table in its scrolling box. @param {State} state */
+export function gridPanel(state) {
+  const heads = GRID.map((column) => gridHead(state, column));
+  const body = el("tbody");
+  const table = el(
     "table.grid",
     { "aria-label": "All measurements of this selection" },
     el("colgroup", GRID.map(({ column, width }) => el("col", { data: { column }, style: { width: `${width}px` } }))),
     el("thead", el("tr", { "aria-rowindex": 1 }, heads)),
     body,
   );
-}
-
-/** The table in its scrolling box. @param {State} state */
-export function gridPanel(state) {
-  const heads = GRID.map((column) => gridHead(state, column));
-  const body = el("tbody");
-  const table = gridTable(heads, body);
   const box = scrollBox(table, "All measurements of this selection, a table that scrolls");
   box.classList.add("virtual");
   const sets = selectOf({ "aria-label": "Columns", id: "columns" }, Object.keys(SETS), (name) => SETS[name][0], (columns) => state.set({ columns }, { replace: true }));

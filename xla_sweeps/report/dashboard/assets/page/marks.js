@@ -27,10 +27,8 @@ export function subjectOf(view, what = `Speedup of ${versus(view)}`, n = view.co
 
 /** "2026-11-01 to 2026-11-05": the days between which something was measured, of dates as text; "" without any. */
 export function daysOf(texts) {
-  const dates = texts.filter(Boolean);
-  if (!dates.length) return "";
-  const ends = [(a, b) => (b < a ? b : a), (a, b) => (b > a ? b : a)].map((better) => dates.reduce(better));
-  return [...new Set(ends.map((text) => text.slice(0, 10)))].join(" to ");
+  const days = texts.filter(Boolean).map((text) => text.slice(0, 10)).sort();
+  return [...new Set([...days.slice(0, 1), ...days.slice(-1)])].join(" to ");
 }
 
 /** Who measured with what. @param {View} view */
@@ -55,8 +53,7 @@ export const someOf = (names, most, between = ", ") =>
 /** "float32 · TF32". @param {Row} row */
 export const precisionOf = ({ precision, tf32 }) => dotted(precision, tf32 && "TF32");
 
-/** The settings in a row's name: column, and how its value is written. */
-/** @type {[TextColumn | NumberColumn, (value: string) => string][]} */
+/** The settings in a row's name: column, and how its value is written. @type {[TextColumn | NumberColumn, (value: string) => string][]} */
 const SETTINGS = [
   ["resolution_px", (value) => `${value} px`],
   ["batch_size", (value) => `batch ${value}`],
@@ -104,10 +101,7 @@ export function markOf(view, row) {
 export const speedupOf = (view, row) => `${times(view.at(row).speedup)}${view.at(row).marks}`;
 
 /** "1.30–1.34": the interval of a row's speedup. @param {View} view @param {number} row */
-export function intervalOf(view, row) {
-  const { speedup_low: low, speedup_high: high } = view.at(row);
-  return range(low, high);
-}
+export const intervalOf = (view, row) => range(view.at(row).speedup_low, view.at(row).speedup_high);
 
 /** Columns of tables whose items are rows. @param {View} view @returns {TableColumn<number>} */
 export const named = (view) => ["Measurement", (row) => rowName(view, row)];

@@ -80,28 +80,12 @@ export function median(values) {
   return low === high ? low : (low + high) / 2;
 }
 
-/** A geometric mean. Its unit is the model: each counts once, with its own geometric mean. */
-export class GeometricMean {
-  n = 0;
-  #units = new Map();
-
-  add(value, model) {
-    const unit = getOrMake(this.#units, model, () => ({ n: 0, sum: 0 }));
-    unit.n += 1;
-    unit.sum += Math.log(value);
-    this.n += 1;
-  }
-
-  get models() {
-    return this.#units.size;
-  }
-
-  get value() {
-    if (!this.n) return null;
-    let total = 0;
-    for (const { n, sum } of this.#units.values()) total += sum / n;
-    return Math.exp(total / this.models);
-  }
+/** A geometric mean in which each model counts once, with its own; null of no values. @param {number[]} values @param {any[]} models of each value. */
+export function geometricMean(values, models) {
+  const logsOf = new Map();
+  values.forEach((value, place) => getOrMake(logsOf, models[place], () => []).push(Math.log(value)));
+  const mean = (/** @type {number[]} */ logs) => logs.reduce((sum, log) => sum + log, 0) / logs.length;
+  return values.length ? Math.exp(mean(Array.from(logsOf.values(), mean))) : null;
 }
 
 /** "12 configurations of 4 models". */

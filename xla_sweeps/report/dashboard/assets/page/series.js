@@ -1,6 +1,6 @@
 /** "What changed over time?": configurations that were measured more than once, by when and with what. */
 
-import { extent, getOrMake, plural } from "./numbers.js";
+import { date, extent, getOrMake, plural } from "./numbers.js";
 import { byId, plainTable } from "./dom.js";
 import { chartText, cutMiddle, figured, floorOf, margins, markOf, pairTip, rowLabel, speedupOf, speedupScale, subjectOf, unityMarks, verdictDots, verdictLegend } from "./marks.js";
 import { chart } from "./panels.js";
@@ -58,14 +58,14 @@ function seriesDrawing(/** @type {View} */ view, /** @type {Theme} */ theme, /**
         Plot.dot(points, Plot.pointer({ x: "at", y: "value", r: 8, stroke: theme.text })),
       ],
     },
-    tip: ({ row }) => [...pairTip(view, row), view.at(row).measured_at.slice(0, 16).replace("T", " "), view.at(row).software],
+    tip: ({ row }) => [...pairTip(view, row), date(view.at(row).measured_at), view.at(row).software],
   };
 }
 
 const seriesTable = (/** @type {View} */ view) =>
   plainTable("Configurations that were measured again", seriesOf(view).flat(), [
     ["Configuration", (row) => rowLabel(view, row)],
-    ["Measured", (row) => view.at(row).measured_at.slice(0, 16).replace("T", " ")],
+    ["Measured", (row) => date(view.at(row).measured_at)],
     ["Software", (row) => view.at(row).software],
     ["Driver", (row) => view.at(row).driver],
     ...figured(view),

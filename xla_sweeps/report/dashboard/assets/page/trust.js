@@ -28,10 +28,7 @@ function twins(view) {
 }
 
 /** "graph_2 over graph". @param {View} view @param {number} row */
-function sidesOf(view, row) {
-  const { candidate, baseline } = view.at(row);
-  return `${candidate} over ${baseline}`;
-}
+const sidesOf = (view, row) => `${view.at(row).candidate} over ${view.at(row).baseline}`;
 
 function twinPlot(/** @type {View} */ view, /** @type {Theme} */ theme, /** @type {number} */ width) {
   const twinRows = twins(view);

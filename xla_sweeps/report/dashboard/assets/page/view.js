@@ -1,6 +1,6 @@
 /** View: the rows that match the filters, and their summary. One pass over typed arrays; no object per row. */
 
-import { extent, GeometricMean, getOrMake, median, present } from "./numbers.js";
+import { extent, geometricMean, getOrMake, median, present } from "./numbers.js";
 import { FACETS, VERDICTS } from "./state.js";
 import { naturally, naturalOrder, pairFor, scenariosOf } from "./data.js";
 
@@ -217,28 +217,27 @@ export function sumsOf(rows, places) {
   const { data, values } = rows.column("verdict");
   const [speedup, model] = [rows.number("speedup"), rows.column("model").data];
   const counts = new Uint32Array(values.length);
-  const [compared, mean, settings] = [[], new GeometricMean(), new Set()];
+  const [compared, settings] = [[], new Set()];
   for (const row of places) {
     counts[data[row]] += 1;
     if (speedup[row] !== speedup[row]) continue; // none
     settings.add(rows.numbered.like[row]);
     compared.push(row);
-    mean.add(speedup[row], model[row]);
   }
   const verdicts = Object.keys(VERDICTS).map((word) => [word, counts[values.indexOf(word)] ?? 0]);
-  const figures = compared.map((row) => speedup[row]);
+  const [figures, models] = [speedup, model].map((column) => compared.map((row) => column[row]));
   const [low, high] = extent(figures) ?? [null, null];
   const isAlike = settings.size < 2;
   return {
     pairs: places.length,
     ...Object.fromEntries(verdicts),
     rows: compared,
-    compared: mean.n,
-    models: mean.models,
+    compared: compared.length,
+    models: new Set(models).size,
     settings: settings.size,
     low,
     high,
-    geomean: isAlike ? mean.value : null,
+    geomean: isAlike ? geometricMean(figures, models) : null,
     ...pricesOf(rows, compared, isAlike),
   };
 }
