@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from xla_sweeps.analysis import stats
 from xla_sweeps.backends.keras import bench as benches
-from xla_sweeps.backends.keras import building
+from xla_sweeps.backends.keras import building, framework
 from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.backends.tensorflow import models
 from xla_sweeps.backends.tensorflow.scenarios.predict import PredictBench, Repeated
@@ -101,7 +101,7 @@ def _bench(trial: Trial, built: building.BuiltModel, size: int) -> PredictBench:
         eager=[],
         deterministic=True,
         reference=None,
-        facts=benches.facts_of(trial, built),
+        facts=framework.facts_of(trial, built),
     )
 
 

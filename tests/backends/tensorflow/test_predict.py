@@ -15,6 +15,7 @@ from desk import Heard, Ready, prepare_modes
 from factories import TRIAL
 
 from xla_sweeps.backends.keras import bench as benches
+from xla_sweeps.backends.keras import framework
 from xla_sweeps.backends.keras.building import BuiltModel, forward_of
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.tensorflow import modes
@@ -82,7 +83,7 @@ def bench_of(model: Any, *, batches: int = 1, batch_size: int = 2) -> PredictBen
         inputs=inputs,
         deterministic=True,
         reference=None,
-        facts=benches.facts_of(trial, built),
+        facts=framework.facts_of(trial, built),
     )
     bench.eager = bench.eager_outputs(inputs[:batches])
     return bench

@@ -24,12 +24,11 @@ from xla_sweeps.backends.keras.sources import (
     LoadedModel,
     stateful_resets,
 )
-from xla_sweeps.backends.keras.sources.inputs import as_batch, draw, is_floating, widen
-from xla_sweeps.config.own_inputs import changed_of, is_seed, states_of, values_of
-from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.backends.keras.sources.inputs import draw, is_floating, widen
+from xla_sweeps.config.own_inputs import changed_of, is_seed, states_of
+from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.measurement import (
     INPUTS,
-    OWN_INPUT,
     Agreement,
     Failure,
     Flag,
@@ -38,7 +37,7 @@ from xla_sweeps.schema.measurement import (
 )
 from xla_sweeps.schema.modes import Execution, Mode, Scenario, mode_of
 from xla_sweeps.schema.record import ModelFacts
-from xla_sweeps.schema.trial import InputSpec, ModelSpec, Precision, ReplicateJob, Trial
+from xla_sweeps.schema.trial import ModelSpec, Precision, Trial
 from xla_sweeps.trial import pacing, protocol
 from xla_sweeps.trial.failures import error_line
 from xla_sweeps.worker import agreement, timing
@@ -57,11 +56,6 @@ TRIVIAL_SYNCHRONIZATION = {
 
 CHAIN_S = 0.15
 """Time of the calls in a test of the synchronization: far longer than reading a number takes."""
-
-NUDGE = 1e-6
-"""Relative change of the inputs, as small as rounding."""
-
-_IMAGE_RANK = 3
 
 
 E = TypeVar("E", bound=Executable)
@@ -447,9 +441,6 @@ class KerasBench(ABC, Generic[E]):
         return ""
 
 
-B = TypeVar("B", bound=KerasBench[Any])
-
-
 def busy_side(trial: Trial) -> int:
     """Side of square matrices whose product keeps the trial's device busy, not the host."""
     return 4096 if trial.on_accelerator and not stands_in() else 1024
@@ -479,72 +470,3 @@ def waits(
         "note": "",
         "modes": {label: asdict(test) for label, test in tests.items()},
     }
-
-
-def nudge_batch(batch: Any) -> Any:
-    """A batch changed by about as little as rounding changes it."""
-    return keras.tree.map_structure(
-        lambda tensor: tensor * (1 + NUDGE) if is_floating(tensor) else tensor, batch
-    )
-
-
-def build(job: ReplicateJob, kind: type[B], *, device: str) -> B:
-    """Build the model and place it and its inputs on the trial's device."""
-    trial, spec = job.trial, job.trial.model
-    built = building.build(
-        spec,
-        precision=trial.precision,
-        seed=trial.seed,
-        step=kind.step,
-        batch_size=trial.batch_size,
-        narrowed=kind.engine.narrow,
-    )
-    check_batch(built, trial)
-    rng = np.random.default_rng(trial.seed)
-    bench = kind(
-        trial=trial,
-        device=device,
-        built=built,
-        facts=facts_of(trial, built),
-        modes=job.modes,
-        adopts=job.adopts,
-    )
-    batches = bench.draw_batches(rng)
-    own = spec.recipe.get("inputs")
-    if own and not trial.data:
-        batches[OWN_INPUT] = as_batch(values_of(own, built.inputs), built.inputs)
-    bench.place(batches)
-    if spec.weights == "random" and not job.adopts:
-        bench.calibrate(rng)
-    bench.begin()
-    bench.note_kept()
-    return bench
-
-
-def check_batch(built: BuiltModel, trial: Trial) -> None:
-    """Refuse a batch size that the model does not take."""
-    if built.loaded.batch not in (None, trial.batch_size):
-        raise ConfigError(
-            f"batch_size={trial.batch_size}: {trial.model.name} was saved for batches of "
-            f"{built.loaded.batch}; use batch_size={built.loaded.batch}"
-        )
-
-
-def facts_of(trial: Trial, built: BuiltModel) -> ModelFacts:
-    """Facts of the model before it is traced."""
-    loaded, asked = built.loaded, ModelFacts.of(trial.model)
-    return replace(
-        asked,
-        resolution_px=asked.resolution_px or _side(built.inputs),
-        params=built.params,
-        trainable_params=built.trainable_params,
-        eager_is_graph=loaded.eager_is_graph,
-        replica_of=loaded.replica_of,
-        inputs=tuple(f"{given.name}{list(given.shape)} {given.dtype}" for given in built.inputs),
-    )
-
-
-def _side(inputs: Sequence[InputSpec]) -> int:
-    """Side of the image that a model takes, px; 0 if its input is not one image."""
-    shape = inputs[0].shape
-    return shape[-2] if len(inputs) == 1 and len(shape) in (_IMAGE_RANK, _IMAGE_RANK + 1) else 0

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 import keras
 import numpy as np
 
-from xla_sweeps.backends.keras.bench import KerasBench, build
+from xla_sweeps.backends.keras import building
+from xla_sweeps.backends.keras.bench import KerasBench
+from xla_sweeps.backends.keras.building import BuiltModel
+from xla_sweeps.backends.keras.sources.inputs import as_batch
+from xla_sweeps.config.own_inputs import values_of
+from xla_sweeps.errors import ConfigError
+from xla_sweeps.schema.measurement import OWN_INPUT
 from xla_sweeps.schema.modes import SCENARIOS, Scenario
-from xla_sweeps.schema.trial import ReplicateJob, Trial
+from xla_sweeps.schema.record import ModelFacts
+from xla_sweeps.schema.trial import InputSpec, ReplicateJob, Trial
 
 B = TypeVar("B", bound=KerasBench[Any])
+
+_IMAGE_RANK = 3
 
 
 class KerasFramework(ABC, Generic[B]):
@@ -48,3 +58,65 @@ class KerasFramework(ABC, Generic[B]):
 
     def start_compiler(self, job: ReplicateJob) -> None:
         """Pay what the first compilation of a process pays, before any mode, if it is much."""
+
+
+def build(job: ReplicateJob, kind: type[B], *, device: str) -> B:
+    """Build the model and place it and its inputs on the trial's device."""
+    trial, spec = job.trial, job.trial.model
+    built = building.build(
+        spec,
+        precision=trial.precision,
+        seed=trial.seed,
+        step=kind.step,
+        batch_size=trial.batch_size,
+        narrowed=kind.engine.narrow,
+    )
+    check_batch(built, trial)
+    rng = np.random.default_rng(trial.seed)
+    bench = kind(
+        trial=trial,
+        device=device,
+        built=built,
+        facts=facts_of(trial, built),
+        modes=job.modes,
+        adopts=job.adopts,
+    )
+    batches = bench.draw_batches(rng)
+    own = spec.recipe.get("inputs")
+    if own and not trial.data:
+        batches[OWN_INPUT] = as_batch(values_of(own, built.inputs), built.inputs)
+    bench.place(batches)
+    if spec.weights == "random" and not job.adopts:
+        bench.calibrate(rng)
+    bench.begin()
+    bench.note_kept()
+    return bench
+
+
+def check_batch(built: BuiltModel, trial: Trial) -> None:
+    """Refuse a batch size that the model does not take."""
+    if built.loaded.batch not in (None, trial.batch_size):
+        raise ConfigError(
+            f"batch_size={trial.batch_size}: {trial.model.name} was saved for batches of "
+            f"{built.loaded.batch}; use batch_size={built.loaded.batch}"
+        )
+
+
+def facts_of(trial: Trial, built: BuiltModel) -> ModelFacts:
+    """Facts of the model before it is traced."""
+    loaded, asked = built.loaded, ModelFacts.of(trial.model)
+    return replace(
+        asked,
+        resolution_px=asked.resolution_px or _side(built.inputs),
+        params=built.params,
+        trainable_params=built.trainable_params,
+        eager_is_graph=loaded.eager_is_graph,
+        replica_of=loaded.replica_of,
+        inputs=tuple(f"{given.name}{list(given.shape)} {given.dtype}" for given in built.inputs),
+    )
+
+
+def _side(inputs: Sequence[InputSpec]) -> int:
+    """Side of the image that a model takes, px; 0 if its input is not one image."""
+    shape = inputs[0].shape
+    return shape[-2] if len(inputs) == 1 and len(shape) in (_IMAGE_RANK, _IMAGE_RANK + 1) else 0

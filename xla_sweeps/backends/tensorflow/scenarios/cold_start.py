@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from xla_sweeps.backends.keras import bench, building
+from xla_sweeps.backends.keras import building, framework
 from xla_sweeps.backends.keras.building import BuiltModel, forward_of
 from xla_sweeps.backends.keras.cold_start import StartBench
 from xla_sweeps.backends.keras.sources import LoadedModel
@@ -107,7 +107,7 @@ class ColdStartBench(StartBench[modes.ModeExecutable], Bench):
 
 def build(job: ReplicateJob, device: str) -> ColdStartBench:
     """Build the model, and write what the processes need that are timed."""
-    made = bench.build(job, ColdStartBench, device=device)
+    made = framework.build(job, ColdStartBench, device=device)
     made.folder = Path(job.shared)
     np.savez(made.folder / INPUT, *map(np.asarray, tf.nest.flatten(made.inputs[0])))
     return made
