@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from xla_sweeps.analysis import stats
-from xla_sweeps.backends.keras import bench as benches
 from xla_sweeps.backends.keras import building, framework
 from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.backends.tensorflow import models
@@ -25,6 +24,7 @@ from xla_sweeps.backends.tensorflow.scenarios.predict import PredictBench, Repea
 from xla_sweeps.config import catalog
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
+from xla_sweeps.schema.measurement import INPUTS
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import Trial
 from xla_sweeps.trial import pacing
@@ -91,7 +91,7 @@ def _overhead_ms(times: Sequence[Times]) -> Times:
 
 def _bench(trial: Trial, built: building.BuiltModel, size: int) -> PredictBench:
     rng = np.random.default_rng(0)
-    inputs = [draw(built.inputs, size, rng) for _ in range(benches.INPUT_BATCHES)]
+    inputs = [draw(built.inputs, size, rng) for _ in range(INPUTS)]
     built.call(inputs[0])
     return PredictBench(
         trial=replace(trial, batch_size=size),

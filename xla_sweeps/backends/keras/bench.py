@@ -44,7 +44,6 @@ from xla_sweeps.worker import agreement, timing
 from xla_sweeps.worker.backend import Tell
 from xla_sweeps.worker.stand_in import stands_in
 
-INPUT_BATCHES = INPUTS
 REFERENCE_IMAGES = 2
 
 TRIVIAL_SYNCHRONIZATION = {
@@ -94,7 +93,7 @@ class KerasBench(ABC, Generic[E]):
     step = staticmethod(building.forward_of)
     """Makes one call on a batch; raises `ConfigError` where the model lacks the scenario."""
 
-    compared_inputs = INPUT_BATCHES
+    compared_inputs = INPUTS
     """Inputs on which outputs are compared."""
 
     starts_up = False
@@ -112,7 +111,7 @@ class KerasBench(ABC, Generic[E]):
 
     def draw_batches(self, rng: np.random.Generator) -> list[Any]:
         """Batches as the model takes them."""
-        count = INPUT_BATCHES + self.trial.batches - 1
+        count = INPUTS + self.trial.batches - 1
         return [draw(self.built.inputs, self.trial.batch_size, rng) for _ in range(count)]
 
     def place(self, batches: Sequence[Any]) -> None:

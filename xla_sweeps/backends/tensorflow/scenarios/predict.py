@@ -16,13 +16,13 @@ import numpy as np
 import tensorflow as tf
 
 from xla_sweeps.backends.keras import building
-from xla_sweeps.backends.keras.bench import INPUT_BATCHES
 from xla_sweeps.backends.keras.predict import Predicting
 from xla_sweeps.backends.keras.sources.inputs import mix_inputs
 from xla_sweeps.backends.tensorflow import devices, modes
 from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.backends.tensorflow.scenarios import keras_jit
 from xla_sweeps.backends.tensorflow.scenarios.keras_jit import KerasExecutable
+from xla_sweeps.schema.measurement import INPUTS
 from xla_sweeps.schema.modes import Entry, Execution, Mode
 
 COPIES = 10
@@ -45,7 +45,7 @@ class Repeated(modes.ModeExecutable):
     def step(self) -> None:
         """Start one call, on the inputs from the next one on."""
         self.last = [self.run(batch) for batch in self._of_call(self.position)]
-        self.position = (self.position + 1) % INPUT_BATCHES
+        self.position = (self.position + 1) % INPUTS
 
     def renew(self) -> bool:
         """Replace the inputs of `run` by new ones."""

@@ -11,14 +11,13 @@ import keras
 import numpy as np
 
 from xla_sweeps.backends.keras import building
-from xla_sweeps.backends.keras.bench import INPUT_BATCHES
 from xla_sweeps.backends.keras.training import Training
 from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.backends.tensorflow.pictures import Feed
 from xla_sweeps.backends.tensorflow.scenarios import keras_jit
 from xla_sweeps.backends.tensorflow.training import Trainer
-from xla_sweeps.schema.measurement import Agreement, Flag, Flagged
+from xla_sweeps.schema.measurement import INPUTS, Agreement, Flag, Flagged
 from xla_sweeps.schema.modes import Entry, Execution, Mode
 from xla_sweeps.trial import protocol
 from xla_sweeps.worker.backend import Tell
@@ -42,7 +41,7 @@ class TrainBench(Training[modes.ModeExecutable], Bench):
         """Batches of pictures with their labels, or of values that are drawn."""
         if self.trial.training and self.trial.training.data:
             self.feed = Feed(self.trial, self.built.inputs)
-            return self.feed.first(INPUT_BATCHES)
+            return self.feed.first(INPUTS)
         return super().draw_batches(rng)
 
     def place(self, batches: Sequence[Any]) -> None:
