@@ -19,11 +19,7 @@ from xla_sweeps.backends.keras import building, weights
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.executable import Engine, Executable
 from xla_sweeps.backends.keras.mac_count import AT_LEAST_NOTE, MacCount
-from xla_sweeps.backends.keras.sources import (
-    OWN,
-    LoadedModel,
-    stateful_resets,
-)
+from xla_sweeps.backends.keras.sources import OWN, LoadedModel, Wrap, stateful_resets
 from xla_sweeps.backends.keras.sources.inputs import draw, is_floating, widen
 from xla_sweeps.config.own_inputs import changed_of, is_seed, states_of
 from xla_sweeps.errors import XlaSweepsError
@@ -100,6 +96,19 @@ class KerasBench(ABC, Generic[E]):
     """True where building the model pays what a process pays once, such as loading a compiler."""
 
     engine: ClassVar[Engine]
+
+    @classmethod
+    def build_model(cls, trial: Trial, first: Wrap = lambda call: call) -> BuiltModel:
+        """Build the model of a trial, first called as `first` makes it; see `building.build`."""
+        return building.build(
+            trial.model,
+            precision=trial.precision,
+            seed=trial.seed,
+            step=cls.step,
+            batch_size=trial.batch_size,
+            narrowed=cls.engine.narrow,
+            first=first,
+        )
 
     @abstractmethod
     def make(self, mode: Mode) -> E:

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Generic, TypeVar
 import keras
 import numpy as np
 
-from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.bench import KerasBench
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.sources.inputs import as_batch
@@ -50,47 +49,34 @@ class KerasFramework(ABC, Generic[B]):
 
     def build(self, job: ReplicateJob) -> B:
         """Build the model and place it and its inputs on the device."""
-        kind = self.benches[job.trial.scenario]
-        bench: B = build(job, kind, device=self.name_of_device(job.trial))
-        if not SCENARIOS[job.trial.scenario].starts_processes:
+        trial = job.trial
+        kind = self.benches[trial.scenario]
+        built = kind.build_model(trial)
+        check_batch(built, trial)
+        rng = np.random.default_rng(trial.seed)
+        bench: B = kind(
+            trial=trial,
+            device=self.name_of_device(trial),
+            built=built,
+            facts=facts_of(trial, built),
+            modes=job.modes,
+            adopts=job.adopts,
+        )
+        batches = bench.draw_batches(rng)
+        own = trial.model.recipe.get("inputs")
+        if own and not trial.data:
+            batches[OWN_INPUT] = as_batch(values_of(own, built.inputs), built.inputs)
+        bench.place(batches)
+        if trial.model.weights == "random" and not job.adopts:
+            bench.calibrate(rng)
+        bench.begin()
+        bench.note_kept()
+        if not SCENARIOS[trial.scenario].starts_processes:
             self.start_compiler(job)
         return bench
 
     def start_compiler(self, job: ReplicateJob) -> None:
         """Pay what the first compilation of a process pays, before any mode, if it is much."""
-
-
-def build(job: ReplicateJob, kind: type[B], *, device: str) -> B:
-    """Build the model and place it and its inputs on the trial's device."""
-    trial, spec = job.trial, job.trial.model
-    built = building.build(
-        spec,
-        precision=trial.precision,
-        seed=trial.seed,
-        step=kind.step,
-        batch_size=trial.batch_size,
-        narrowed=kind.engine.narrow,
-    )
-    check_batch(built, trial)
-    rng = np.random.default_rng(trial.seed)
-    bench = kind(
-        trial=trial,
-        device=device,
-        built=built,
-        facts=facts_of(trial, built),
-        modes=job.modes,
-        adopts=job.adopts,
-    )
-    batches = bench.draw_batches(rng)
-    own = spec.recipe.get("inputs")
-    if own and not trial.data:
-        batches[OWN_INPUT] = as_batch(values_of(own, built.inputs), built.inputs)
-    bench.place(batches)
-    if spec.weights == "random" and not job.adopts:
-        bench.calibrate(rng)
-    bench.begin()
-    bench.note_kept()
-    return bench
 
 
 def check_batch(built: BuiltModel, trial: Trial) -> None:
