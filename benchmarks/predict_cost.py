@@ -19,7 +19,6 @@ import numpy.typing as npt
 from xla_sweeps.analysis import stats
 from xla_sweeps.backends.keras import building, framework
 from xla_sweeps.backends.keras.sources.inputs import draw
-from xla_sweeps.backends.tensorflow import models
 from xla_sweeps.backends.tensorflow.scenarios.predict import PredictBench, Repeated
 from xla_sweeps.config import catalog
 from xla_sweeps.config.compose import compose_config
@@ -48,7 +47,7 @@ def main() -> None:
     seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 20.0
     words = ["scenario=predict", f"model={model}", f"resolution={resolution}"]
     trial = settings_of(compose_config(words)).trial
-    built = models.build(trial.model, precision=trial.precision, seed=0)
+    built = PredictBench.build_model(trial)
     print("| mode | batch | harness ms | bare loop ms | harness / bare | 95 % interval |")
     print("|---|---|---|---|---|---|")
     times: dict[Mode, list[Times]] = {mode: [] for mode in MODES}

@@ -20,7 +20,8 @@ def own(path: str, **given: Any) -> ModelSpec:
 
 
 def build(spec: ModelSpec, **changes: Any) -> building.BuiltModel:
-    return models.build(spec, **{"precision": Precision.FLOAT32, "seed": 0, **changes})
+    asked = {"precision": Precision.FLOAT32, "seed": 0, **changes}
+    return building.build(spec, narrowed=models.narrow, **asked)
 
 
 def outputs(built: building.BuiltModel, count: int = 2) -> list[np.ndarray]:

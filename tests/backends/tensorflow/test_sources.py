@@ -144,7 +144,7 @@ def test_an_example_made_of_layers_computes_in_the_asked_precision(
     half = str(precision).removeprefix("mixed_")
     spec = of_catalog(name, "examples", None if name == "tiny_dense" else 8)
     spec = replace(spec, recipe={**spec.recipe, "library": library})
-    built = models.build(spec, precision=precision, seed=0)
+    built = build(spec, precision=precision)
     first = built.loaded.keras_model.layers[1]
     assert (first.compute_dtype, first.variable_dtype) == (half, "float32")
     batch = draw(built.inputs, 2, np.random.default_rng(0))

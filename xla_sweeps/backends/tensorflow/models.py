@@ -1,4 +1,4 @@
-"""Build a trial's model, give it meaningful activations, and count its parameters and MACs."""
+"""Narrow and place tensors of TensorFlow, and count the multiply-accumulates of a model."""
 
 from __future__ import annotations
 
@@ -6,35 +6,17 @@ from typing import Any
 
 import tensorflow as tf
 
-from xla_sweeps.backends.keras import building
-from xla_sweeps.backends.keras.building import BuiltModel, Step
+from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.mac_count import MacCount
 from xla_sweeps.backends.keras.macs import count_macs
 from xla_sweeps.backends.tensorflow.operations import lower
-from xla_sweeps.schema.trial import ModelSpec
-
-
-def build(
-    spec: ModelSpec,
-    *,
-    precision: str,
-    seed: int,
-    step: Step = building.forward_of,
-    batch_size: int = 1,
-) -> BuiltModel:
-    """Build a model; see `building.build`."""
-    return building.build(
-        spec, precision=precision, seed=seed, step=step, batch_size=batch_size, narrowed=narrow
-    )
 
 
 def narrow(outputs: Any) -> Any:
     """Outputs, the floating ones in float32."""
-    return tf.nest.map_structure(_narrow_one, outputs)
-
-
-def _narrow_one(output: Any) -> Any:
-    return tf.cast(output, tf.float32) if output.dtype.is_floating else output
+    return tf.nest.map_structure(
+        lambda output: tf.cast(output, tf.float32) if output.dtype.is_floating else output, outputs
+    )
 
 
 def place_tensor(tensor: Any, device: str) -> Any:
