@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
@@ -52,11 +53,10 @@ class Bench(KerasBench[modes.ModeExecutable]):
         """Bind the model to a mode; graph modes are traced here."""
         return modes.ModeExecutable.bind(self.built.call, mode, self.inputs)
 
-    def place(self, batches: Sequence[Any]) -> None:
-        """Place what `drawn` returned on the device, as `inputs`."""
-        self.inputs = tf.nest.map_structure(
-            lambda tensor: models.place_tensor(tensor, self.device), batches
-        )
+    def on_device(self, tensors: Any) -> Any:
+        """Tensors in the memory of the device."""
+        place = partial(models.place_tensor, device=self.device)
+        return tf.nest.map_structure(place, tensors)
 
     def synchronization(self) -> Mapping[str, Any]:
         """The self-test of the synchronization; not needed on a CPU, where calls do not queue."""

@@ -63,16 +63,7 @@ class ModeExecutable(Executable):
         signature = tf.nest.map_structure(
             lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), inputs[0]
         )
-
-        def forward(batch: Any) -> Any:
-            return call(batch)
-
-        function = tf.function(
-            forward,
-            jit_compile=JIT_COMPILE[mode.execution],
-            input_signature=[signature],
-            autograph=False,
-        )
+        function = function_of(call, mode, [signature])
         activate(mode.execution)
         started = time.perf_counter()
         concrete = function.get_concrete_function()
@@ -182,6 +173,22 @@ class ModeExecutable(Executable):
         if self.mode.execution is Execution.AUTOCLUSTER and not self.clusters:
             problems.append("auto-clustering made no clusters")
         return {**evidence, "jit_compile": in_force, "xla_clusters": self.clusters}, problems
+
+
+def function_of(
+    call: Callable[[Any], Any], mode: Mode, signature: Sequence[Any] | None = None
+) -> Any:
+    """The `tf.function` of a mode, which traces each shape anew without a signature."""
+
+    def forward(batch: Any) -> Any:
+        return call(batch)
+
+    return tf.function(
+        forward,
+        jit_compile=JIT_COMPILE[mode.execution],
+        input_signature=signature,
+        autograph=False,
+    )
 
 
 def activate(execution: Execution) -> None:
