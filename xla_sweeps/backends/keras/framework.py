@@ -22,8 +22,6 @@ from xla_sweeps.schema.trial import InputSpec, ReplicateJob, Trial
 
 B = TypeVar("B", bound=KerasBench[Any])
 
-_IMAGE_RANK = 3
-
 
 class KerasFramework(ABC, Generic[B]):
     """A framework, loaded; satisfies `worker.backend.Framework` with a `device`."""
@@ -105,4 +103,4 @@ def facts_of(trial: Trial, built: BuiltModel) -> ModelFacts:
 def _side(inputs: Sequence[InputSpec]) -> int:
     """Side of the image that a model takes, px; 0 if its input is not one image."""
     shape = inputs[0].shape
-    return shape[-2] if len(inputs) == 1 and len(shape) in (_IMAGE_RANK, _IMAGE_RANK + 1) else 0
+    return shape[-2] if len(inputs) == 1 and len(shape) in (3, 4) else 0

@@ -54,7 +54,6 @@ class TorchBench(KerasBench[TorchExecutable]):
 
     def macs_in(self, executable: TorchExecutable | None) -> MacCount:
         """Multiply-accumulates of a sample: of products and convolutions in an eager call."""
-        del executable
         with torch.no_grad(), FlopCounterMode(display=False) as counter:
             self.built.call(self.inputs[0])
         macs = counter.get_total_flops() // 2 // self.trial.batch_size

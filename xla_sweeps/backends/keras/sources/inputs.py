@@ -115,9 +115,7 @@ def as_batch(values: Sequence[np.ndarray], inputs: Sequence[InputSpec]) -> Any:
     return tensors[0] if len(tensors) == 1 else tensors
 
 
-def mix_inputs(
-    inputs: Sequence[Any], *, put: Callable[[np.ndarray, Any], Any] = lambda values, like: values
-) -> list[Any]:
+def mix_inputs(inputs: Sequence[Any], *, put: Callable[[np.ndarray, Any], Any]) -> list[Any]:
     """New inputs, each with values of one batch and of the one after it, chosen by chance."""
     rng = np.random.default_rng()
 

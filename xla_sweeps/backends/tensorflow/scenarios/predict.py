@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,8 +130,8 @@ class PredictBench(Predicting[modes.ModeExecutable], Bench):
             times=batches,
             from_host=from_host,
         )
-        if from_host and executable.function is not None:
-            executable.run = _reading(executable.function)
+        if from_host and (function := executable.function) is not None:
+            executable.run = lambda batch: tf.nest.map_structure(_read, function(batch))
         return executable
 
     def _keras_calls(self, mode: Mode) -> KerasCalls:
@@ -154,10 +154,6 @@ class PredictBench(Predicting[modes.ModeExecutable], Bench):
             model=model,
             made="predict_function",
         )
-
-
-def _reading(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda batch: tf.nest.map_structure(_read, function(batch))
 
 
 def _read(tensor: Any) -> np.ndarray:
