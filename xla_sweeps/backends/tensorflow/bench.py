@@ -19,8 +19,8 @@ from xla_sweeps.backends.keras.bench import TRIVIAL_SYNCHRONIZATION, KerasBench,
 from xla_sweeps.backends.keras.mac_count import MacCount
 from xla_sweeps.backends.keras.macs import count_macs
 from xla_sweeps.backends.keras.sources import OWN
-from xla_sweeps.backends.tensorflow import memory, models, modes, witness
-from xla_sweeps.backends.tensorflow.operations import compiled_inside, fingerprint, lower
+from xla_sweeps.backends.tensorflow import devices, memory, modes, witness
+from xla_sweeps.backends.tensorflow.operations import compiled_inside, fingerprint, lower, macs
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged
 from xla_sweeps.schema.modes import Execution, Mode, Scenario, mode_of
@@ -55,7 +55,7 @@ class Bench(KerasBench[modes.ModeExecutable]):
 
     def on_device(self, tensors: Any) -> Any:
         """Tensors in the memory of the device."""
-        place = partial(models.place_tensor, device=self.device)
+        place = partial(devices.place_tensor, device=self.device)
         return tf.nest.map_structure(place, tensors)
 
     def synchronization(self) -> Mapping[str, Any]:
@@ -113,7 +113,7 @@ class Bench(KerasBench[modes.ModeExecutable]):
     def macs_in(self, executable: modes.ModeExecutable | None) -> MacCount:
         """Multiply-accumulates of a sample: in the XLA mode's HLO, or in the model's."""
         if executable is None:
-            return models.macs(self.built, self.device)
+            return macs(self.built, self.device)
         module = lower(executable.function, executable.inputs[0])
         return count_macs(module).of_each(self.trial.batch_size)
 

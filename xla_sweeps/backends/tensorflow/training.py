@@ -13,7 +13,7 @@ from xla_sweeps.backends.keras import own_training, training
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.objective import Objective
 from xla_sweeps.backends.keras.training import loss_in, raw
-from xla_sweeps.backends.tensorflow import devices, models, modes
+from xla_sweeps.backends.tensorflow import devices, modes
 from xla_sweeps.backends.tensorflow.declaration import BACKEND
 from xla_sweeps.backends.tensorflow.pictures import Feed
 from xla_sweeps.errors import ConfigError
@@ -111,7 +111,7 @@ class Trainer(training.Trainer):
         """Labels where the outputs of their samples are."""
         device = tf.nest.flatten(outputs)[0].device
         return tf.nest.map_structure(
-            lambda each: models.place_tensor(tf.constant(each), device), labels
+            lambda each: devices.place_tensor(tf.constant(each), device), labels
         )
 
     def forward_loss(self, batch: Any) -> Any:

@@ -21,7 +21,7 @@ from xla_sweeps.backends.keras.building import BuiltModel, forward_of
 from xla_sweeps.backends.keras.cold_start import StartBench
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.keras.training import raw
-from xla_sweeps.backends.tensorflow import models, modes
+from xla_sweeps.backends.tensorflow import devices, modes
 from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.schema.measurement import Agreement, Failure
 from xla_sweeps.schema.modes import Entry, Mode, mode_of
@@ -114,7 +114,7 @@ def adopt(job: ReplicateJob, device: str) -> ColdStartBench:
     folder, trial = Path(job.shared), job.trial
     with np.load(folder / INPUT) as arrays:
         tensors = tuple(
-            models.place_tensor(tf.constant(array), device) for array in arrays.values()
+            devices.place_tensor(tf.constant(array), device) for array in arrays.values()
         )
     return ColdStartBench(
         trial=trial,
