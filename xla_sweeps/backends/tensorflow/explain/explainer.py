@@ -20,11 +20,11 @@ from xla_sweeps.backends.tensorflow.explain import refusals
 from xla_sweeps.backends.tensorflow.explain.graph import (
     Origins,
     TracedOp,
+    graph_work,
     named_in,
     noting_layers,
     traced_ops,
 )
-from xla_sweeps.backends.tensorflow.explain.nodes import graph_work
 from xla_sweeps.backends.tensorflow.explain.traps import LOOKS, clustering_of, narrows
 from xla_sweeps.backends.tensorflow.modes import ModeExecutable, activate
 from xla_sweeps.backends.tensorflow.operations import computing, lower
