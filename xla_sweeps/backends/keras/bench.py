@@ -8,7 +8,7 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -21,6 +21,7 @@ from xla_sweeps.backends.keras.executable import Engine, Executable
 from xla_sweeps.backends.keras.mac_count import AT_LEAST_NOTE, MacCount
 from xla_sweeps.backends.keras.sources import OWN, LoadedModel, Wrap, stateful_resets
 from xla_sweeps.backends.keras.sources.inputs import draw, is_floating, widen
+from xla_sweeps.backends.keras.synchronization import busy_side
 from xla_sweeps.config.own_inputs import changed_of, is_seed, states_of
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.measurement import (
@@ -34,24 +35,12 @@ from xla_sweeps.schema.measurement import (
 from xla_sweeps.schema.modes import Execution, Mode, Scenario, mode_of
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import ModelSpec, Precision, Trial
-from xla_sweeps.trial import pacing, protocol
+from xla_sweeps.trial import protocol
 from xla_sweeps.trial.failures import error_line
-from xla_sweeps.worker import agreement, timing
+from xla_sweeps.worker import agreement
 from xla_sweeps.worker.backend import Tell
-from xla_sweeps.worker.stand_in import stands_in
 
 REFERENCE_IMAGES = 2
-
-TRIVIAL_SYNCHRONIZATION = {
-    "works": True,
-    "queued": False,
-    "by_reading": False,
-    "note": "trivial: calls on a CPU return when they are done",
-}
-
-CHAIN_S = 0.15
-"""Time of the calls in a test of the synchronization: far longer than reading a number takes."""
-
 
 E = TypeVar("E", bound=Executable)
 
@@ -451,34 +440,3 @@ class KerasBench(ABC, Generic[E]):
     def runs_away(self, executable: E, calls: int) -> str:
         """Reason why calls in a row are no steady state; "" where they are."""
         return ""
-
-
-def busy_side(trial: Trial) -> int:
-    """Side of square matrices whose product keeps the trial's device busy, not the host."""
-    return 4096 if trial.on_accelerator and not stands_in() else 1024
-
-
-def waits(
-    executables: Mapping[str, timing.Drainable],
-    *,
-    wait: str,
-    clock: pacing.Clock = time.perf_counter_ns,
-) -> dict[str, Any]:
-    """The record of a synchronization that waits for each of these, which `wait` names.
-
-    Raises:
-        XlaSweepsError: it does not wait.
-    """
-    tests = {
-        label: timing.sync_self_test(each, seconds=CHAIN_S, clock=clock)
-        for label, each in executables.items()
-    }
-    if not all(test.works for test in tests.values()):
-        raise XlaSweepsError(f"{wait} does not wait for the device, so it cannot be timed")
-    return {
-        "works": True,
-        "queued": all(test.queued for test in tests.values()),
-        "by_reading": False,
-        "note": "",
-        "modes": {label: asdict(test) for label, test in tests.items()},
-    }

@@ -15,10 +15,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from xla_sweeps.backends.keras.bench import TRIVIAL_SYNCHRONIZATION, KerasBench, waits
+from xla_sweeps.backends.keras.bench import KerasBench
 from xla_sweeps.backends.keras.mac_count import MacCount
 from xla_sweeps.backends.keras.macs import count_macs
 from xla_sweeps.backends.keras.sources import OWN
+from xla_sweeps.backends.keras.synchronization import TRIVIAL_SYNCHRONIZATION, waits
 from xla_sweeps.backends.tensorflow import devices, memory, modes, witness
 from xla_sweeps.backends.tensorflow.operations import compiled_inside, fingerprint, lower, macs
 from xla_sweeps.errors import XlaSweepsError

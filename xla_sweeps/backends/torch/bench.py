@@ -12,10 +12,11 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from xla_sweeps.backends.keras.bench import TRIVIAL_SYNCHRONIZATION, KerasBench, waits
+from xla_sweeps.backends.keras.bench import KerasBench
 from xla_sweeps.backends.keras.cold_start import StartBench
 from xla_sweeps.backends.keras.mac_count import MacCount
 from xla_sweeps.backends.keras.new_shapes import ShapesBench
+from xla_sweeps.backends.keras.synchronization import TRIVIAL_SYNCHRONIZATION, waits
 from xla_sweeps.backends.torch.modes import ENGINE, TorchExecutable
 from xla_sweeps.schema.modes import Mode
 
