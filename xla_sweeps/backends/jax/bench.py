@@ -14,13 +14,7 @@ import keras
 import numpy as np
 
 from xla_sweeps.backends.jax.macs import count_macs
-from xla_sweeps.backends.jax.modes import (
-    ENGINE,
-    JaxExecutable,
-    functional,
-    runs_in_order,
-    trace,
-)
+from xla_sweeps.backends.jax.modes import ENGINE, JaxExecutable, functional, runs_in_order, trace
 from xla_sweeps.backends.keras.bench import KerasBench
 from xla_sweeps.backends.keras.cold_start import StartBench
 from xla_sweeps.backends.keras.mac_count import MacCount
