@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from xla_sweeps.backends.keras import own_training, training
@@ -79,7 +80,6 @@ class Trainer(training.Trainer):
         self._random_losses: list[float] = []  # of eager execution, with dropout
 
     def _changing(self) -> list[Any]:
-        """All variables that a step changes."""
         if self.is_own:
             return own_training.state_of(self.model)
         return [*self.model.variables, *_variables(self.optimizer)]
@@ -106,6 +106,10 @@ class Trainer(training.Trainer):
         """Values that it keeps on the device besides the model's variables and the inputs."""
         labels = [] if self.is_own else [drawn for _, drawn in self.batches]
         return [*_variables(self.optimizer), *self.state.saved, *tf.nest.flatten(labels)]
+
+    def values(self, state: None) -> list[np.ndarray]:
+        """Copies of the values that `changed` have now."""
+        return [np.array(raw(variable).numpy()) for variable in self.changed]
 
     def place_labels(self, labels: Any, outputs: Any) -> Any:
         """Labels where the outputs of their samples are."""
