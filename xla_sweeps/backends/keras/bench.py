@@ -413,7 +413,8 @@ class KerasBench(ABC, Generic[E]):
     def _weights(self) -> weights.Weights:
         return weights.Weights(
             self.built.loaded.variables,
-            weights.plainly(self._eagerly_now, self.op_by_op),
+            self._eagerly_now,
+            self.op_by_op,
             self.trial.precision,
             gpu=self.trial.on_accelerator,
         )
