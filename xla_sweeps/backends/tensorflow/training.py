@@ -129,9 +129,8 @@ class Trainer(training.Trainer):
         """One training step on (images, labels), or the model's own; returns the loss."""
         if self.is_own:
             return own_training.loss_in(self.model.train_step(batch))
-        images, labels = batch
         with tf.GradientTape() as tape:
-            loss = self.loss(self.forward(images, training=True), labels)
+            loss = self.forward_loss(batch)
             scaled = self.optimizer.scale_loss(loss) if self.library is keras else loss
         gradients = tape.gradient(scaled, self.trainable)
         self.optimizer.apply_gradients(

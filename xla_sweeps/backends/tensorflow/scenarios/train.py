@@ -91,20 +91,16 @@ class TrainBench(Training[modes.ModeExecutable], Bench):
     ) -> Callable[[], Agreement]:
         """Comparison of a mode's first steps, and of the random numbers that it draws."""
         random_reason = cache(partial(self.trainer.random_reason, executable, steps))
+        is_random = self.trainer.random_layers or self.trainer.draws
 
         def compare() -> Agreement:
             agreement = self.trainer.compare(steps)
-            if not agreement.ok or not self.draws_randomly(executable.mode):
+            if not agreement.ok or not is_random or executable.mode is Mode.EAGER:
                 return agreement
             reason = random_reason()
             return replace(agreement, ok=not reason, reason=reason)
 
         return compare
-
-    def draws_randomly(self, mode: Mode) -> bool:
-        """True if a mode draws random numbers while training, and could draw others than eager."""
-        is_random = self.trainer.random_layers or self.trainer.draws
-        return bool(is_random) and mode is not Mode.EAGER
 
     def kept_on_device(self) -> list[Any]:
         """Also the optimizer's variables, the labels, and the state that each block starts from."""
