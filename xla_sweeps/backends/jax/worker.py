@@ -6,4 +6,4 @@ from xla_sweeps.backends.jax.declaration import BACKEND
 from xla_sweeps.backends.keras.entry import serve
 
 if __name__ == "__main__":
-    serve(BACKEND, framework="backend:Jax", explain="explain:explain")
+    serve(BACKEND, framework="backend:Jax", explainer="explain:JaxExplainer")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pkgutil import resolve_name
 from typing import Any
 
@@ -12,13 +13,13 @@ from xla_sweeps.worker import server
 from xla_sweeps.worker.replicate import Replicate
 
 
-def serve(backend: Backend, *, framework: str, explain: str) -> None:
+def serve(backend: Backend, *, framework: str, explainer: str) -> None:
     """Serve the parent of an engine's worker, and load nothing of it before a request asks for it.
 
     Args:
         backend: the engine's declaration.
         framework: class that satisfies `worker.backend.Framework`, as `module:Name` in its package.
-        explain: function that explains a model, likewise.
+        explainer: subclass of `Explainer`, likewise.
     """
 
     def load(name: str) -> Any:
@@ -29,7 +30,7 @@ def serve(backend: Backend, *, framework: str, explain: str) -> None:
             lambda: load(framework)(),
             channel.send,
             title=backend.title,
-            load_explain=lambda: load(explain),
+            load_explain=lambda: partial(load(explainer).explain_job, load(framework)()),
         ).answer
 
     server.main(make_answer)

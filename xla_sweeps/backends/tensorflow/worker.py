@@ -6,4 +6,8 @@ from xla_sweeps.backends.keras.entry import serve
 from xla_sweeps.backends.tensorflow.declaration import BACKEND
 
 if __name__ == "__main__":
-    serve(BACKEND, framework="scenarios:TensorFlow", explain="explain.explainer:explain")
+    serve(
+        BACKEND,
+        framework="scenarios:TensorFlow",
+        explainer="explain.explainer:TensorFlowExplainer",
+    )

@@ -13,4 +13,4 @@ if __name__ == "__main__":
     # Compiled code is kept in its fresh temporary folder, or in its cache.
     if os.environ.get("TORCHINDUCTOR_FORCE_DISABLE_CACHES") != "0":
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(Path(tempfile.gettempdir(), "inductor"))
-    serve(BACKEND, framework="backend:Torch", explain="explain:explain")
+    serve(BACKEND, framework="backend:Torch", explainer="explain:TorchExplainer")
