@@ -19,8 +19,8 @@ from catalog_models import of_catalog
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.keras.sources.inputs import draw
-from xla_sweeps.backends.tensorflow import hub_architectures, modes, operations
-from xla_sweeps.backends.tensorflow.bench import Bench
+from xla_sweeps.backends.tensorflow import hub_architectures, modes
+from xla_sweeps.backends.tensorflow.bench import Bench, macs
 from xla_sweeps.backends.tensorflow.operations import compiled_inside
 from xla_sweeps.config import catalog
 from xla_sweeps.errors import ConfigError, XlaSweepsError
@@ -198,7 +198,7 @@ def test_every_model_from_every_source_is_built_nightly_if_not_always() -> None:
     [name if name == "mobilenet_v1" else pytest.param(name, marks=EXHAUSTIVE) for name in GMACS],
 )
 def test_multiply_accumulates_are_within_three_percent_of_the_published(name: str) -> None:
-    count = operations.macs(build(name))
+    count = macs(build(name))
     assert count.total / 1e9 == pytest.approx(GMACS[name], rel=0.03)
     assert not count.at_least
 
@@ -235,7 +235,7 @@ def test_one_model_of_each_family_computes_the_same_in_eager_graph_and_xla(
 
 
 def test_multiply_accumulates_are_those_of_the_resolution_that_is_used() -> None:
-    counts = {size: operations.macs(build("mobilenet_v1", size)).total for size in (32, 128)}
+    counts = {size: macs(build("mobilenet_v1", size)).total for size in (32, 128)}
     assert 14 < counts[128] / counts[32] < 16
 
 

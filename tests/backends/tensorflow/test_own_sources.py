@@ -18,10 +18,10 @@ from paths import SUPPORT
 
 from xla_sweeps.backends.keras.sources import trains_always
 from xla_sweeps.backends.keras.sources.inputs import draw, from_specs
-from xla_sweeps.backends.tensorflow.bench import Bench
+from xla_sweeps.backends.tensorflow.bench import Bench, macs
 from xla_sweeps.backends.tensorflow.explain.graph import traced_ops
 from xla_sweeps.backends.tensorflow.explain.traps import random_places
-from xla_sweeps.backends.tensorflow.operations import compiled_inside, macs
+from xla_sweeps.backends.tensorflow.operations import compiled_inside
 from xla_sweeps.backends.tensorflow.sources import saved_model
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec

@@ -16,12 +16,13 @@ from typing import Any
 import tensorflow as tf
 
 from xla_sweeps.backends.keras.bench import KerasBench
+from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.mac_count import MacCount
 from xla_sweeps.backends.keras.macs import count_macs
 from xla_sweeps.backends.keras.sources import OWN
 from xla_sweeps.backends.keras.synchronization import TRIVIAL_SYNCHRONIZATION, waits
 from xla_sweeps.backends.tensorflow import devices, memory, modes, witness
-from xla_sweeps.backends.tensorflow.operations import compiled_inside, fingerprint, lower, macs
+from xla_sweeps.backends.tensorflow.operations import compiled_inside, fingerprint, lower
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged
 from xla_sweeps.schema.modes import Execution, Mode, Scenario, mode_of
@@ -175,3 +176,17 @@ def prove(
     record = waits(executables, wait="reading a result", clock=clock)
     note = "sync_devices() does not wait; a scalar is read instead"
     return {**record, "by_reading": True, "note": note}
+
+
+def macs(built: BuiltModel, device: str = "/device:CPU:0") -> MacCount:
+    """Multiply-accumulates of one sample, from the HLO for a batch of one."""
+    batch = built.loaded.batch or 1
+    signature = [tf.TensorSpec((batch, *given.shape), given.dtype) for given in built.inputs]
+
+    def forward(*tensors: Any) -> Any:
+        return built.call(tensors[0] if len(tensors) == 1 else tensors)
+
+    with tf.device(device):
+        function = tf.function(forward, jit_compile=True, autograph=False)
+        count = count_macs(lower(function, *signature))
+    return count.of_each(batch)

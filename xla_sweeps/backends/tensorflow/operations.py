@@ -6,12 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-import tensorflow as tf
-
-from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.hlo import Module
-from xla_sweeps.backends.keras.mac_count import MacCount
-from xla_sweeps.backends.keras.macs import count_macs
 
 CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 """Operations in whose place XLA puts the function that they call."""
@@ -107,17 +102,3 @@ def lower(function: Any, *inputs: Any) -> Module:
 
     content = function.experimental_get_compiler_ir(*inputs)(stage="hlo_serialized")
     return Module(HloModuleProto.FromString(content))
-
-
-def macs(built: BuiltModel, device: str = "/device:CPU:0") -> MacCount:
-    """Multiply-accumulates of one sample, from the HLO for a batch of one."""
-    batch = built.loaded.batch or 1
-    signature = [tf.TensorSpec((batch, *given.shape), given.dtype) for given in built.inputs]
-
-    def forward(*tensors: Any) -> Any:
-        return built.call(tensors[0] if len(tensors) == 1 else tensors)
-
-    with tf.device(device):
-        function = tf.function(forward, jit_compile=True, autograph=False)
-        count = count_macs(lower(function, *signature))
-    return count.of_each(batch)
