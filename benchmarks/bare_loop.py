@@ -13,7 +13,8 @@ import numpy as np
 
 from xla_sweeps.analysis import stats
 from xla_sweeps.backends.keras.sources.inputs import draw
-from xla_sweeps.backends.tensorflow import devices, models, modes
+from xla_sweeps.backends.tensorflow import devices, modes
+from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.config import catalog
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
@@ -28,7 +29,7 @@ def main() -> None:
     resolution = int(sys.argv[2]) if len(sys.argv) > 2 else catalog.load_catalog()[model].resolution
     repetitions = int(sys.argv[3]) if len(sys.argv) > 3 else 24
     trial = settings_of(compose_config([f"model={model}", f"resolution={resolution}"])).trial
-    built = models.build(trial.model, precision=trial.precision, seed=0)
+    built = Bench.build_model(trial)
     rng = np.random.default_rng(0)
     inputs = [draw(built.inputs, trial.batch_size, rng) for _ in range(3)]
     built.call(inputs[0])

@@ -17,14 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from xla_sweeps.analysis import stats
-from xla_sweeps.backends.keras import bench as benches
-from xla_sweeps.backends.keras import building
+from xla_sweeps.backends.keras import building, framework
 from xla_sweeps.backends.keras.sources.inputs import draw
-from xla_sweeps.backends.tensorflow import models
 from xla_sweeps.backends.tensorflow.scenarios.predict import PredictBench, Repeated
 from xla_sweeps.config import catalog
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
+from xla_sweeps.schema.measurement import INPUTS
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import Trial
 from xla_sweeps.trial import pacing
@@ -48,7 +47,7 @@ def main() -> None:
     seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 20.0
     words = ["scenario=predict", f"model={model}", f"resolution={resolution}"]
     trial = settings_of(compose_config(words)).trial
-    built = models.build(trial.model, precision=trial.precision, seed=0)
+    built = PredictBench.build_model(trial)
     print("| mode | batch | harness ms | bare loop ms | harness / bare | 95 % interval |")
     print("|---|---|---|---|---|---|")
     times: dict[Mode, list[Times]] = {mode: [] for mode in MODES}
@@ -91,7 +90,7 @@ def _overhead_ms(times: Sequence[Times]) -> Times:
 
 def _bench(trial: Trial, built: building.BuiltModel, size: int) -> PredictBench:
     rng = np.random.default_rng(0)
-    inputs = [draw(built.inputs, size, rng) for _ in range(benches.INPUT_BATCHES)]
+    inputs = [draw(built.inputs, size, rng) for _ in range(INPUTS)]
     built.call(inputs[0])
     return PredictBench(
         trial=replace(trial, batch_size=size),
@@ -101,7 +100,7 @@ def _bench(trial: Trial, built: building.BuiltModel, size: int) -> PredictBench:
         eager=[],
         deterministic=True,
         reference=None,
-        facts=benches.facts_of(trial, built),
+        facts=framework.facts_of(trial, built),
     )
 
 

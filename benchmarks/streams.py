@@ -21,7 +21,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from xla_sweeps.backends.keras.entry import Entry
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
 from xla_sweeps.schema.backend import backends_of
@@ -34,6 +33,12 @@ from xla_sweeps.worker.backend import Executable, Framework
 CALLS = (10, 40, 200)
 
 REPETITIONS = 5
+
+FRAMEWORKS = {
+    "tensorflow": "tensorflow.scenarios:TensorFlow",
+    "jax": "jax.backend:Jax",
+    "torch": "torch.backend:Torch",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +82,9 @@ def measure(file: Path, words: list[str]) -> None:
     trial = settings.trial
     (backend,) = backends_of(trial)
     os.environ.update(worker_environment(trial, settings.device, backend))
-    entry: Entry = pkgutil.resolve_name(f"xla_sweeps.backends.{backend.name}.worker:ENTRY")
+    framework = pkgutil.resolve_name(f"xla_sweeps.backends.{FRAMEWORKS[backend.name]}")()
     lines = [[*Question.__dataclass_fields__, "calls", "repetition", "call_s"]]
-    for label, calls, repetition, call_s in _streams(entry.load(), trial):
+    for label, calls, repetition, call_s in _streams(framework, trial):
         values = map(_shown, asdict(question(trial, label)).values())
         lines.append([*values, str(calls), str(repetition), f"{call_s:.9f}"])
     text = io.StringIO()

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.sources.inputs import draw
-from xla_sweeps.backends.tensorflow import models
+from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.config import local_model
 from xla_sweeps.schema.trial import ModelSpec, Precision
 
@@ -20,7 +20,8 @@ def own(path: str, **given: Any) -> ModelSpec:
 
 
 def build(spec: ModelSpec, **changes: Any) -> building.BuiltModel:
-    return models.build(spec, **{"precision": Precision.FLOAT32, "seed": 0, **changes})
+    asked = {"precision": Precision.FLOAT32, "seed": 0, **changes}
+    return building.build(spec, narrowed=modes.narrow, **asked)
 
 
 def outputs(built: building.BuiltModel, count: int = 2) -> list[np.ndarray]:

@@ -5,15 +5,21 @@ Arguments: the backend, and the names of the models. Prints a JSON list of their
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 from paths import ROOT
+
+NAMES = {
+    "jax": ("backend:Jax", "explain:JaxExplainer"),
+    "torch": ("backend:Torch", "explain:TorchExplainer"),
+}
+"""The framework of each backend, and what explains a model on it."""
 
 
 def explain_each(backend: str, folder: Path, code: str, *models: str) -> dict[str, Any]:
@@ -43,14 +49,16 @@ def main(backend: str, *models: str) -> None:
     from xla_sweeps.trial import protocol
 
     vars(roofline).update(SIDES=(64,), ARRAY_BYTES=2**20, MODE_S=0.05)
-    explain = importlib.import_module(f"xla_sweeps.backends.{backend}.explain").explain
+    framework, explainer = (
+        pkgutil.resolve_name(f"xla_sweeps.backends.{backend}.{name}") for name in NAMES[backend]
+    )
     explanations = []
     for model in models:
         own = ["model=local", f"path=own.py:{model}", "trust_code=true", "batch_size=3"]
         trial = settings_of(compose_config([*own, "device=cpu", f"backend={backend}"])).trial
         job = ReplicateJob(trial=trial, replicate=1, modes=trial.modes, order_seed=0)
         told: list[Any] = []
-        explain(protocol.Explain(job=job, trace=True), told.append)
+        explainer.explain_job(framework(), protocol.Explain(job=job, trace=True), told.append)
         explanations.append(told[-1].explanation)
     print(msgspec.json.encode(explanations).decode())
 

@@ -21,7 +21,6 @@ from factories import TRIAL
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.sources import stateful_resets
 from xla_sweeps.backends.keras.sources.inputs import draw
-from xla_sweeps.backends.tensorflow import models
 from xla_sweeps.config.own_inputs import changed_of, states_of, takes_dictionary
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.measurement import ModeOutcome, Status
@@ -185,7 +184,7 @@ def test_the_precision_of_a_trial_comes_before_the_float_type_of_a_file(
 ) -> None:
     (tmp_path / "wide.py").write_text(f'{NET}\nkeras.config.set_floatx("{given}")\n')
     spec = own("wide.py:Wide", input_spec=[{"shape": [3]}])
-    mixed = models.build(spec, precision=Precision.MIXED_BFLOAT16, seed=0)
+    mixed = build(spec, precision=Precision.MIXED_BFLOAT16)
     assert mixed.loaded.keras_model.dense.dtype_policy.name == "mixed_bfloat16"
     twin = building.float64_twin(spec, mixed, "float64")
     assert {variable.dtype for variable in twin.loaded.variables} == {"float64"}

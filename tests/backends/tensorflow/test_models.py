@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
+import built_models
 import half_precision
 import keras
 import numpy as np
@@ -18,8 +19,8 @@ from catalog_models import of_catalog
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.keras.sources.inputs import draw
-from xla_sweeps.backends.tensorflow import hub_architectures, models, modes
-from xla_sweeps.backends.tensorflow.bench import Bench
+from xla_sweeps.backends.tensorflow import hub_architectures, modes
+from xla_sweeps.backends.tensorflow.bench import Bench, macs
 from xla_sweeps.backends.tensorflow.operations import compiled_inside
 from xla_sweeps.config import catalog
 from xla_sweeps.errors import ConfigError, XlaSweepsError
@@ -113,7 +114,7 @@ def build(
     precision: Precision = Precision.FLOAT32,
     source: str = "applications",
 ) -> building.BuiltModel:
-    return models.build(of_catalog(name, source, resolution), precision=precision, seed=0)
+    return built_models.build(of_catalog(name, source, resolution), precision=precision)
 
 
 def _counts(model: Any) -> tuple[int, int]:
@@ -197,7 +198,7 @@ def test_every_model_from_every_source_is_built_nightly_if_not_always() -> None:
     [name if name == "mobilenet_v1" else pytest.param(name, marks=EXHAUSTIVE) for name in GMACS],
 )
 def test_multiply_accumulates_are_within_three_percent_of_the_published(name: str) -> None:
-    count = models.macs(build(name))
+    count = macs(build(name))
     assert count.total / 1e9 == pytest.approx(GMACS[name], rel=0.03)
     assert not count.at_least
 
@@ -234,7 +235,7 @@ def test_one_model_of_each_family_computes_the_same_in_eager_graph_and_xla(
 
 
 def test_multiply_accumulates_are_those_of_the_resolution_that_is_used() -> None:
-    counts = {size: models.macs(build("mobilenet_v1", size)).total for size in (32, 128)}
+    counts = {size: macs(build("mobilenet_v1", size)).total for size in (32, 128)}
     assert 14 < counts[128] / counts[32] < 16
 
 
@@ -325,7 +326,7 @@ def test_the_float64_reference_makes_the_call_of_the_scenario() -> None:
         return lambda batch: -loaded.forward(batch)
 
     asked = of_catalog("mobilenet_v1", "applications", 32)
-    built = models.build(asked, precision=Precision.FLOAT32, seed=0, step=negated)
+    built = built_models.build(asked, step=negated)
     batch = images(built)
     building.calibrate(built, batch)
     (reference,) = Bench.float64_outputs(asked, built, batch[:2])
@@ -350,15 +351,11 @@ def test_the_same_seed_gives_the_same_weights() -> None:
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 def test_weights_from_a_file_are_loaded(tmp_path: os.PathLike[str]) -> None:
-    first = models.build(
-        of_catalog("mobilenet_v1", "applications", 32), precision=Precision.FLOAT32, seed=1
-    )
+    first = built_models.build(of_catalog("mobilenet_v1", "applications", 32), seed=1)
     path = f"{tmp_path}/mine.weights.h5"
     first.loaded.keras_model.save_weights(path)
-    second = models.build(
-        of_catalog("mobilenet_v1", "applications", 32, weights=path),
-        precision=Precision.FLOAT32,
-        seed=2,
+    second = built_models.build(
+        of_catalog("mobilenet_v1", "applications", 32, weights=path), seed=2
     )
     assert np.array_equal(
         first.loaded.keras_model.get_weights()[0], second.loaded.keras_model.get_weights()[0]
@@ -378,11 +375,7 @@ def test_pretrained_weights_without_a_network_are_refused_in_one_line(
     monkeypatch.setattr(file_utils, "urlretrieve", refuse)
     monkeypatch.setattr(file_utils.config, "keras_home", lambda: str(tmp_path))
     with pytest.raises(XlaSweepsError) as caught:
-        models.build(
-            of_catalog("mobilenet_v2", "applications", 224, weights="imagenet"),
-            precision=Precision.FLOAT32,
-            seed=0,
-        )
+        built_models.build(of_catalog("mobilenet_v2", "applications", 224, weights="imagenet"))
     assert str(caught.value).startswith(
         "weights=imagenet: mobilenet_v2's weights could not be downloaded; check the network"
     )
@@ -394,11 +387,7 @@ def test_a_constructor_that_the_library_lacks_is_refused_in_one_line() -> None:
     with pytest.raises(
         ConfigError, match=r"keras.applications has no 'RegNetX002' in the installed version"
     ):
-        models.build(
-            replace(of_catalog("regnetx_002", "applications"), library="keras"),
-            precision=Precision.FLOAT32,
-            seed=0,
-        )
+        built_models.build(replace(of_catalog("regnetx_002", "applications"), library="keras"))
 
 
 def test_grouped_convolutions_of_keras_3_use_xla_in_every_graph() -> None:

@@ -120,14 +120,14 @@ def test_an_integer_in_host_memory_is_no_proof_of_a_wrong_device(
 
 TWO_CPUS = """
 import tensorflow as tf
-from xla_sweeps.backends.tensorflow import models
+from xla_sweeps.backends.tensorflow import devices
 (cpu,) = tf.config.list_physical_devices("CPU")
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 with tf.device("/device:CPU:0"):
     tensor = tf.constant([1, 2], tf.int32)
-moved = models.place_tensor(tensor, "/device:CPU:1")
+moved = devices.place_tensor(tensor, "/device:CPU:1")
 print(moved.backing_device, moved.dtype.name, moved.numpy().tolist())
-print(models.place_tensor(moved, "/device:CPU:1") is moved)
+print(devices.place_tensor(moved, "/device:CPU:1") is moved)
 """
 
 

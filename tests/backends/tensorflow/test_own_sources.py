@@ -18,8 +18,7 @@ from paths import SUPPORT
 
 from xla_sweeps.backends.keras.sources import trains_always
 from xla_sweeps.backends.keras.sources.inputs import draw, from_specs
-from xla_sweeps.backends.tensorflow import models
-from xla_sweeps.backends.tensorflow.bench import Bench
+from xla_sweeps.backends.tensorflow.bench import Bench, macs
 from xla_sweeps.backends.tensorflow.explain.graph import traced_ops
 from xla_sweeps.backends.tensorflow.explain.traps import random_places
 from xla_sweeps.backends.tensorflow.operations import compiled_inside
@@ -91,7 +90,7 @@ def test_several_inputs_are_read_from_the_model_and_reach_it_by_name() -> None:
         "image": ((32, 32, 3), "float32"),
     }
     assert [output.shape for output in outputs(built)] == [(2, 4), (2, 8)]
-    count = models.macs(built)
+    count = macs(built)
     assert count.total == 30 * 30 * 8 * 27 + 16 * 4
     assert not count.at_least
 

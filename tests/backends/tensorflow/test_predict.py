@@ -14,12 +14,12 @@ import tf_keras
 from desk import Heard, Ready, prepare_modes
 from factories import TRIAL
 
-from xla_sweeps.backends.keras import bench as benches
+from xla_sweeps.backends.keras import framework
 from xla_sweeps.backends.keras.building import BuiltModel, forward_of
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.backends.tensorflow.scenarios.predict import KerasCalls, PredictBench
-from xla_sweeps.schema.measurement import Flag, Flagged, ModeOutcome, Status
+from xla_sweeps.schema.measurement import INPUTS, Flag, Flagged, ModeOutcome, Status
 from xla_sweeps.schema.modes import SCENARIOS, Mode, Scenario
 from xla_sweeps.schema.trial import InputSpec, ReplicateJob
 from xla_sweeps.trial.protocol import Caveat
@@ -73,7 +73,7 @@ def bench_of(model: Any, *, batches: int = 1, batch_size: int = 2) -> PredictBen
     )
     inputs = [
         tf.random.stateless_uniform((batch_size, *SHAPE), seed=(index, 0))
-        for index in range(benches.INPUT_BATCHES + batches - 1)
+        for index in range(INPUTS + batches - 1)
     ]
     bench = PredictBench(
         trial=trial,
@@ -82,7 +82,7 @@ def bench_of(model: Any, *, batches: int = 1, batch_size: int = 2) -> PredictBen
         inputs=inputs,
         deterministic=True,
         reference=None,
-        facts=benches.facts_of(trial, built),
+        facts=framework.facts_of(trial, built),
     )
     bench.eager = bench.eager_outputs(inputs[:batches])
     return bench

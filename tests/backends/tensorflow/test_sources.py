@@ -20,8 +20,8 @@ from paths import SUPPORT
 
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.sources.inputs import draw
-from xla_sweeps.backends.tensorflow import hub_architectures, models, modes
-from xla_sweeps.backends.tensorflow.bench import Bench
+from xla_sweeps.backends.tensorflow import hub_architectures, modes
+from xla_sweeps.backends.tensorflow.bench import Bench, macs
 from xla_sweeps.backends.tensorflow.scenarios.detect import DetectBench
 from xla_sweeps.config import catalog
 from xla_sweeps.errors import ConfigError, XlaSweepsError
@@ -95,7 +95,7 @@ def test_the_example_of_fusion_sums_each_sample_in_both_precisions() -> None:
     assert built.call(batch).numpy() == pytest.approx(wanted, rel=1e-5)
     (reference,) = Bench.float64_outputs(spec, built, batch)
     assert reference == pytest.approx(wanted, rel=1e-12)
-    assert built.params == models.macs(built).total == 0
+    assert built.params == macs(built).total == 0
 
 
 @pytest.mark.exhaustive
@@ -144,7 +144,7 @@ def test_an_example_made_of_layers_computes_in_the_asked_precision(
     half = str(precision).removeprefix("mixed_")
     spec = of_catalog(name, "examples", None if name == "tiny_dense" else 8)
     spec = replace(spec, recipe={**spec.recipe, "library": library})
-    built = models.build(spec, precision=precision, seed=0)
+    built = build(spec, precision=precision)
     first = built.loaded.keras_model.layers[1]
     assert (first.compute_dtype, first.variable_dtype) == (half, "float32")
     batch = draw(built.inputs, 2, np.random.default_rng(0))

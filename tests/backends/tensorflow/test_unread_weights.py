@@ -11,12 +11,12 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from built_models import build
 from desk import prepare_modes, set_up
 from factories import TRIAL
 from paths import SUPPORT
 
 from xla_sweeps.api import shipping
-from xla_sweeps.backends.tensorflow import models
 from xla_sweeps.backends.tensorflow.explain.explainer import TensorFlowExplainer
 from xla_sweeps.backends.tensorflow.sources import shipped
 from xla_sweeps.config import local_model
@@ -24,7 +24,7 @@ from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.explanation import State, TrapName
 from xla_sweeps.schema.measurement import ModeOutcome, Status
 from xla_sweeps.schema.modes import Scenario
-from xla_sweeps.schema.trial import ModelSpec, Precision, ReplicateJob, Training
+from xla_sweeps.schema.trial import ModelSpec, ReplicateJob, Training
 
 pytestmark = [
     pytest.mark.tf,
@@ -164,7 +164,7 @@ def test_a_call_that_reads_its_weights_agrees(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["closing_over_a_model", "Holding"])
 def test_a_callable_has_the_variables_of_the_models_that_it_holds(name: str) -> None:
-    built = models.build(own(name), precision=Precision.FLOAT32, seed=0)
+    built = build(own(name))
     assert built.params == 16 * 24 + 24 + 24 * 8 + 8
     assert kinds(outcomes(name)) == dict.fromkeys(MODES, "ok")
 

@@ -14,18 +14,13 @@ import keras
 import numpy as np
 
 from xla_sweeps.backends.jax.macs import count_macs
-from xla_sweeps.backends.jax.modes import (
-    ENGINE,
-    JaxExecutable,
-    functional,
-    runs_in_order,
-    trace,
-)
-from xla_sweeps.backends.keras.bench import KerasBench, busy_side, waits
+from xla_sweeps.backends.jax.modes import ENGINE, JaxExecutable, functional, runs_in_order, trace
+from xla_sweeps.backends.keras.bench import KerasBench
 from xla_sweeps.backends.keras.cold_start import StartBench
 from xla_sweeps.backends.keras.mac_count import MacCount
 from xla_sweeps.backends.keras.new_shapes import ShapesBench
 from xla_sweeps.backends.keras.sources import LoadedModel
+from xla_sweeps.backends.keras.synchronization import busy_side, waits
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.modes import Execution, Mode, mode_of
 from xla_sweeps.worker.backend import Tell

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from xla_sweeps.backends.keras.lacks import BESIDE_TENSORFLOW
 from xla_sweeps.schema.backend import Backend, KnownFailure
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.trial import Trial
+from xla_sweeps.schema.trial import Precision, Trial
 from xla_sweeps.system.process import python_command
 
 
@@ -65,6 +64,6 @@ BACKEND = Backend(
     harmless="JAX_PLATFORMS|JAX_LOGGING_LEVEL",
     failures=_FAILURES,
     libraries=("keras", "keras_hub", "examples", "local"),
-    lacks=BESIDE_TENSORFLOW,
+    lacks={Precision.MIXED_FLOAT16: "its loss scaling is not supported"},
     wrapper="Exception encountered when calling",
 )

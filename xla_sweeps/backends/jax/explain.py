@@ -9,14 +9,13 @@ from typing import Any
 
 import jax
 
-from xla_sweeps.backends.jax.backend import Jax
 from xla_sweeps.backends.jax.bench import JaxBench
 from xla_sweeps.backends.jax.declaration import BACKEND
 from xla_sweeps.backends.jax.macs import inside
 from xla_sweeps.backends.jax.modes import JaxExecutable
 from xla_sweeps.backends.keras.explain import traps
 from xla_sweeps.backends.keras.explain.events import Event, Work
-from xla_sweeps.backends.keras.explain.explainer import explain_by, resize_batch
+from xla_sweeps.backends.keras.explain.explainer import resize_batch
 from xla_sweeps.backends.keras.explain.layers import title
 from xla_sweeps.backends.keras.explain.program import work_by_name
 from xla_sweeps.backends.keras.explain.trace import call_each
@@ -58,13 +57,14 @@ class JaxExplainer(XlaExplainer):
     """The steps of explaining a model on JAX."""
 
     backend = BACKEND
+    version = jax.__version__
     modes = (Mode.JAX_EAGER, Mode.JAX_XLA)
     lacks = LACKS
     looks = LOOKS
     untraced = "jax.jit cannot trace the model"
 
     def __init__(self, bench: JaxBench, tell: Tell) -> None:
-        super().__init__(bench, tell, version=jax.__version__, compilations=None)
+        super().__init__(bench, tell, compilations=None)
         self._layers = {layer.name: title(layer) for layer in self.layers}
 
     def trace(self) -> None:
@@ -222,6 +222,3 @@ def _equations(jaxpr: Any) -> int:
         sum(map(_equations, parts)) if (parts := inside(equation.params)) else 1
         for equation in jaxpr.eqns
     )
-
-
-explain = explain_by(Jax(), JaxExplainer)

@@ -5,22 +5,19 @@ Keras donates the model's weights to each call and puts the returned ones back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from xla_sweeps.backends.jax.bench import JaxBench
 from xla_sweeps.backends.jax.modes import JaxExecutable
 from xla_sweeps.backends.keras.predict import Calls, PredictingOnly, compiled_step, why_lowered
-from xla_sweeps.schema.modes import Execution, Mode
+from xla_sweeps.schema.modes import Execution
 
 
 @dataclass
 class PredictExecutable(Calls, JaxExecutable):
     """`predict` of a model with its own setting of `jit_compile`, from NumPy to NumPy."""
-
-    model: Any = None
-    made: Any = None
 
     def traces(self) -> int:
         """Programs that the function of one step has; 0 if nothing is compiled whole."""
@@ -46,7 +43,4 @@ class PredictExecutable(Calls, JaxExecutable):
 class PredictBench(PredictingOnly[JaxExecutable], JaxBench):
     """Batches that start in NumPy."""
 
-    def calling(self, mode: Mode, model: Any, run: Callable[[Any], Any]) -> PredictExecutable:
-        """An executable of the model's calls."""
-        inputs, made = self.packed_batches(), model.predict_function
-        return PredictExecutable(mode=mode, run=run, inputs=inputs, model=model, made=made)
+    calls = PredictExecutable

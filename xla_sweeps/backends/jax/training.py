@@ -63,7 +63,6 @@ class Trainer(training.Trainer):
         self.first = self._state()
 
     def _state(self) -> State:
-        """The state that the variables have now."""
         model = self.model
         parts = [model.trainable_variables, model.non_trainable_variables, self.optimizer.variables]
         parts += [model.metrics_variables] if self.is_own else []

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from xla_sweeps.backends.jax.declaration import BACKEND
-from xla_sweeps.backends.keras.entry import Entry
-from xla_sweeps.worker import server
-
-ENTRY = Entry(backend=BACKEND, framework="backend:Jax", explain="explain:explain")
+from xla_sweeps.backends.keras.entry import serve
 
 if __name__ == "__main__":
-    server.main(ENTRY)
+    serve(BACKEND, framework="backend:Jax", explainer="explain:JaxExplainer")

@@ -8,7 +8,7 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -19,50 +19,21 @@ from xla_sweeps.backends.keras import building, weights
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.executable import Engine, Executable
 from xla_sweeps.backends.keras.mac_count import AT_LEAST_NOTE, MacCount
-from xla_sweeps.backends.keras.sources import (
-    OWN,
-    LoadedModel,
-    stateful_resets,
-)
-from xla_sweeps.backends.keras.sources.inputs import as_batch, draw, is_floating, widen
-from xla_sweeps.config.own_inputs import changed_of, is_seed, states_of, values_of
-from xla_sweeps.errors import ConfigError, XlaSweepsError
-from xla_sweeps.schema.measurement import (
-    INPUTS,
-    OWN_INPUT,
-    Agreement,
-    Failure,
-    Flag,
-    Flagged,
-    Phase,
-)
+from xla_sweeps.backends.keras.sources import OWN, LoadedModel, Wrap, stateful_resets
+from xla_sweeps.backends.keras.sources.inputs import draw, is_floating, widen
+from xla_sweeps.backends.keras.synchronization import busy_side
+from xla_sweeps.config.own_inputs import changed_of, is_seed, states_of
+from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.schema.measurement import INPUTS, Agreement, Failure, Flag, Flagged, Phase
 from xla_sweeps.schema.modes import Execution, Mode, Scenario, mode_of
 from xla_sweeps.schema.record import ModelFacts
-from xla_sweeps.schema.trial import InputSpec, ModelSpec, Precision, ReplicateJob, Trial
-from xla_sweeps.trial import pacing, protocol
+from xla_sweeps.schema.trial import ModelSpec, Precision, Trial
+from xla_sweeps.trial import protocol
 from xla_sweeps.trial.failures import error_line
-from xla_sweeps.worker import agreement, timing
+from xla_sweeps.worker import agreement
 from xla_sweeps.worker.backend import Tell
-from xla_sweeps.worker.stand_in import stands_in
 
-INPUT_BATCHES = INPUTS
 REFERENCE_IMAGES = 2
-
-TRIVIAL_SYNCHRONIZATION = {
-    "works": True,
-    "queued": False,
-    "by_reading": False,
-    "note": "trivial: calls on a CPU return when they are done",
-}
-
-CHAIN_S = 0.15
-"""Time of the calls in a test of the synchronization: far longer than reading a number takes."""
-
-NUDGE = 1e-6
-"""Relative change of the inputs, as small as rounding."""
-
-_IMAGE_RANK = 3
-
 
 E = TypeVar("E", bound=Executable)
 
@@ -100,13 +71,26 @@ class KerasBench(ABC, Generic[E]):
     step = staticmethod(building.forward_of)
     """Makes one call on a batch; raises `ConfigError` where the model lacks the scenario."""
 
-    compared_inputs = INPUT_BATCHES
+    compared_inputs = INPUTS
     """Inputs on which outputs are compared."""
 
     starts_up = False
     """True where building the model pays what a process pays once, such as loading a compiler."""
 
     engine: ClassVar[Engine]
+
+    @classmethod
+    def build_model(cls, trial: Trial, first: Wrap = lambda call: call) -> BuiltModel:
+        """Build the model of a trial, first called as `first` makes it; see `building.build`."""
+        return building.build(
+            trial.model,
+            precision=trial.precision,
+            seed=trial.seed,
+            step=cls.step,
+            batch_size=trial.batch_size,
+            narrowed=cls.engine.narrow,
+            first=first,
+        )
 
     @abstractmethod
     def make(self, mode: Mode) -> E:
@@ -118,12 +102,16 @@ class KerasBench(ABC, Generic[E]):
 
     def draw_batches(self, rng: np.random.Generator) -> list[Any]:
         """Batches as the model takes them."""
-        count = INPUT_BATCHES + self.trial.batches - 1
+        count = INPUTS + self.trial.batches - 1
         return [draw(self.built.inputs, self.trial.batch_size, rng) for _ in range(count)]
 
+    def on_device(self, tensors: Any) -> Any:
+        """Tensors in the memory of the device."""
+        return tensors
+
     def place(self, batches: Sequence[Any]) -> None:
-        """Place what `drawn` returned on the device, as `inputs`."""
-        self.inputs = batches
+        """Place what `draw_batches` returned on the device, as `inputs`."""
+        self.inputs = self.on_device(batches)
 
     def calibrate(self, rng: np.random.Generator) -> None:
         """Give the model activations of order 1, by a batch that is not timed."""
@@ -425,7 +413,8 @@ class KerasBench(ABC, Generic[E]):
     def _weights(self) -> weights.Weights:
         return weights.Weights(
             self.built.loaded.variables,
-            weights.plainly(self._eagerly_now, self.op_by_op),
+            self._eagerly_now,
+            self.op_by_op,
             self.trial.precision,
             gpu=self.trial.on_accelerator,
         )
@@ -445,106 +434,3 @@ class KerasBench(ABC, Generic[E]):
     def runs_away(self, executable: E, calls: int) -> str:
         """Reason why calls in a row are no steady state; "" where they are."""
         return ""
-
-
-B = TypeVar("B", bound=KerasBench[Any])
-
-
-def busy_side(trial: Trial) -> int:
-    """Side of square matrices whose product keeps the trial's device busy, not the host."""
-    return 4096 if trial.on_accelerator and not stands_in() else 1024
-
-
-def waits(
-    executables: Mapping[str, timing.Drainable],
-    *,
-    wait: str,
-    clock: pacing.Clock = time.perf_counter_ns,
-) -> dict[str, Any]:
-    """The record of a synchronization that waits for each of these, which `wait` names.
-
-    Raises:
-        XlaSweepsError: it does not wait.
-    """
-    tests = {
-        label: timing.sync_self_test(each, seconds=CHAIN_S, clock=clock)
-        for label, each in executables.items()
-    }
-    if not all(test.works for test in tests.values()):
-        raise XlaSweepsError(f"{wait} does not wait for the device, so it cannot be timed")
-    return {
-        "works": True,
-        "queued": all(test.queued for test in tests.values()),
-        "by_reading": False,
-        "note": "",
-        "modes": {label: asdict(test) for label, test in tests.items()},
-    }
-
-
-def nudge_batch(batch: Any) -> Any:
-    """A batch changed by about as little as rounding changes it."""
-    return keras.tree.map_structure(
-        lambda tensor: tensor * (1 + NUDGE) if is_floating(tensor) else tensor, batch
-    )
-
-
-def build(job: ReplicateJob, kind: type[B], *, device: str) -> B:
-    """Build the model and place it and its inputs on the trial's device."""
-    trial, spec = job.trial, job.trial.model
-    built = building.build(
-        spec,
-        precision=trial.precision,
-        seed=trial.seed,
-        step=kind.step,
-        batch_size=trial.batch_size,
-        narrowed=kind.engine.narrow,
-    )
-    check_batch(built, trial)
-    rng = np.random.default_rng(trial.seed)
-    bench = kind(
-        trial=trial,
-        device=device,
-        built=built,
-        facts=facts_of(trial, built),
-        modes=job.modes,
-        adopts=job.adopts,
-    )
-    batches = bench.draw_batches(rng)
-    own = spec.recipe.get("inputs")
-    if own and not trial.data:
-        batches[OWN_INPUT] = as_batch(values_of(own, built.inputs), built.inputs)
-    bench.place(batches)
-    if spec.weights == "random" and not job.adopts:
-        bench.calibrate(rng)
-    bench.begin()
-    bench.note_kept()
-    return bench
-
-
-def check_batch(built: BuiltModel, trial: Trial) -> None:
-    """Refuse a batch size that the model does not take."""
-    if built.loaded.batch not in (None, trial.batch_size):
-        raise ConfigError(
-            f"batch_size={trial.batch_size}: {trial.model.name} was saved for batches of "
-            f"{built.loaded.batch}; use batch_size={built.loaded.batch}"
-        )
-
-
-def facts_of(trial: Trial, built: BuiltModel) -> ModelFacts:
-    """Facts of the model before it is traced."""
-    loaded, asked = built.loaded, ModelFacts.of(trial.model)
-    return replace(
-        asked,
-        resolution_px=asked.resolution_px or _side(built.inputs),
-        params=built.params,
-        trainable_params=built.trainable_params,
-        eager_is_graph=loaded.eager_is_graph,
-        replica_of=loaded.replica_of,
-        inputs=tuple(f"{given.name}{list(given.shape)} {given.dtype}" for given in built.inputs),
-    )
-
-
-def _side(inputs: Sequence[InputSpec]) -> int:
-    """Side of the image that a model takes, px; 0 if its input is not one image."""
-    shape = inputs[0].shape
-    return shape[-2] if len(inputs) == 1 and len(shape) in (_IMAGE_RANK, _IMAGE_RANK + 1) else 0

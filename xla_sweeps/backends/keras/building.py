@@ -51,7 +51,6 @@ Step = Callable[[LoadedModel, ModelSpec], Callable[[Any], Any]]
 
 def forward_of(loaded: LoadedModel, spec: ModelSpec) -> Callable[[Any], Any]:
     """A forward pass."""
-    del spec
     return loaded.forward
 
 
@@ -156,7 +155,6 @@ def _taking_statistics(layers: Sequence[Any]) -> Iterator[None]:
     def taking(usual: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(usual)
         def call(layer: Any, inputs: Any, training: Any = None, **named: Any) -> Any:
-            del training
             return usual(layer, inputs, training=True, **named)
 
         return call

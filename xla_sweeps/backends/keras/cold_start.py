@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from xla_sweeps.backends.keras.bench import TRIVIAL_SYNCHRONIZATION, KerasBench
+from xla_sweeps.backends.keras.bench import KerasBench
 from xla_sweeps.backends.keras.executable import Executable
+from xla_sweeps.backends.keras.synchronization import TRIVIAL_SYNCHRONIZATION
 from xla_sweeps.schema.measurement import Failure
 from xla_sweeps.worker.backend import Tell
 

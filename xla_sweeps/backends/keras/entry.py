@@ -3,44 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pkgutil import resolve_name
 from typing import Any
 
 from xla_sweeps.schema.backend import Backend
 from xla_sweeps.trial import protocol
-from xla_sweeps.worker.backend import Framework
+from xla_sweeps.worker import server
 from xla_sweeps.worker.replicate import Replicate
-from xla_sweeps.worker.server import Channel
 
 
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """An engine's entry point: called with a channel, it makes what answers requests.
+def serve(backend: Backend, *, framework: str, explainer: str) -> None:
+    """Serve the parent of an engine's worker, and load nothing of it before a request asks for it.
 
-    Nothing of the engine is loaded before a request asks for it.
-
-    Attributes:
+    Args:
         backend: the engine's declaration.
         framework: class that satisfies `worker.backend.Framework`, as `module:Name` in its package.
-        explain: function that explains a model, likewise.
+        explainer: subclass of `Explainer`, likewise.
     """
 
-    backend: Backend
-    framework: str
-    explain: str
+    def load(name: str) -> Any:
+        return resolve_name(f"xla_sweeps.backends.{backend.name}.{name}")
 
-    def __call__(self, channel: Channel) -> Callable[[protocol.Request], protocol.Reply]:
-        """Make what answers the requests of a channel, in order."""
-        explain = partial(self._resolve, self.explain)
-        title = self.backend.title
-        return Replicate(self.load, channel.send, title=title, load_explain=explain).answer
+    def make_answer(channel: server.Channel) -> Callable[[protocol.Request], protocol.Reply]:
+        return Replicate(
+            lambda: load(framework)(),
+            channel.send,
+            title=backend.title,
+            load_explain=lambda: partial(load(explainer).explain_job, load(framework)()),
+        ).answer
 
-    def load(self) -> Framework:
-        """The engine, loaded."""
-        framework: Framework = self._resolve(self.framework)()
-        return framework
-
-    def _resolve(self, name: str) -> Any:
-        return resolve_name(f"xla_sweeps.backends.{self.backend.name}.{name}")
+    server.main(make_answer)

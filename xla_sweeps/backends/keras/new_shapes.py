@@ -81,7 +81,7 @@ class ShapesBench(KerasBench[E]):
             size, count = parse_shape(name)
             inputs = resize(given, size) if size else given
             batch = draw(inputs, count or self.trial.batch_size, rng)
-            self.shape_batches[name] = self.place_batch(batch)
+            self.shape_batches[name] = self.on_device(batch)
             refusal = f"shapes: {self.trial.model.name} does not take {name}"
             if count and self.built.loaded.batch not in (None, count):
                 raise ConfigError(f"{refusal}: it was saved for b{self.built.loaded.batch}")
@@ -91,10 +91,6 @@ class ShapesBench(KerasBench[E]):
                 if count:  # memory may not suffice
                     raise
                 raise ConfigError(f"{refusal}: {error_line(error)}") from error
-
-    def place_batch(self, batch: Any) -> Any:
-        """A batch where the model is."""
-        return batch
 
     @cached_property
     def free_model(self) -> BuiltModel:
@@ -127,8 +123,9 @@ class ShapesBench(KerasBench[E]):
         """Outputs of the model with free sizes in an eager call."""
         return self.free_model.call(batch)
 
-    def stream(self, label: str, clock: Callable[[], int] = time.perf_counter_ns) -> Block:
+    def stream(self, label: str) -> Block:
         """Time a stream: parts `NAME` for first calls, `NAME_later` for a later one of each."""
+        clock = time.perf_counter_ns
         gc.collect()
         with self.without_caches(), timing.garbage_collection_off():
             executable, parts = self.new_function(mode_of(label)), dict[str, int]()

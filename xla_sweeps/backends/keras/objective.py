@@ -107,7 +107,8 @@ def objective_of(model: Any, outputs: Any, trial: Trial, library: Any) -> Object
     heads = keras.tree.flatten(outputs)
     given = getattr(model, "loss", None) if trial.model.library == OWN else None
     if given is not None:
-        names = sorted(outputs) if isinstance(outputs, Mapping) else _names_of(model)
+        own = getattr(model, "output_names", None) or []
+        names = sorted(outputs) if isinstance(outputs, Mapping) else list(own)
         losses = _by_head(given, names, len(heads))
         if len(losses) != len(heads):
             raise ConfigError(
@@ -169,10 +170,6 @@ def _by_head(given: Any, names: Sequence[str], count: int) -> list[Any]:
     if isinstance(given, Mapping):
         return [given.get(name) for name in names]
     return list(given) if isinstance(given, list | tuple) else [given] * count
-
-
-def _names_of(model: Any) -> list[str]:
-    return list(getattr(model, "output_names", None) or [])
 
 
 def _weights_of(model: Any) -> Any:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -20,6 +20,7 @@ from xla_sweeps.schema.trial import ModelSpec
 from xla_sweeps.system.text import count_noun
 
 
+@dataclass
 class Calls:
     """`predict` of a model with the function that Keras made for a mode.
 
@@ -28,8 +29,8 @@ class Calls:
         made: its `predict_function` in this mode.
     """
 
-    model: Any
-    made: Any
+    model: Any = None
+    made: Any = None
 
     def prepare(self) -> None:
         """Give the model the function of this mode."""
@@ -79,26 +80,32 @@ class Predicting(KerasBench[E]):
 
 
 class PredictingOnly(Predicting[E]):
-    """Every mode is `predict` of the model itself."""
+    """Every mode is `predict` of the model itself.
 
-    @abstractmethod
-    def calling(self, mode: Mode, model: Any, run: Callable[[Any], Any]) -> E:
-        """An executable of the model's calls, on `packed_batches`."""
+    Attributes:
+        calls: the engine's executables, which are `Calls`.
+    """
+
+    calls: ClassVar[type[Any]]
 
     def make(self, mode: Mode) -> E:
         """The model in a mode; Keras traces and compiles in the first call."""
         model, size = self.built.loaded.keras_model, self.trial.batch_size
         model.compile(jit_compile=mode.execution is not Execution.EAGER)
         model.make_predict_function()
-        executable = self.calling(
-            mode, model, lambda samples: model.predict(samples, batch_size=size, verbose=0)
+        executable: E = self.calls(
+            mode=mode,
+            run=lambda samples: model.predict(samples, batch_size=size, verbose=0),
+            inputs=list(map(self.built.loaded.pack, self.host_batches(batches=self.trial.batches))),
+            model=model,
+            made=self.own_function(model.predict_function),
         )
         executable.prepare()
         return executable
 
-    def packed_batches(self) -> list[Any]:
-        """The inputs of each call in NumPy, nested as the model takes them."""
-        return list(map(self.built.loaded.pack, self.host_batches(batches=self.trial.batches)))
+    def own_function(self, made: Any) -> Any:
+        """The function that Keras made, where no other mode shares what is compiled of it."""
+        return made
 
 
 def why_lowered(model: Any, otherwise: str = "") -> str:

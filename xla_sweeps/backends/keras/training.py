@@ -260,7 +260,6 @@ class Training(KerasBench[E]):
 
     def call_eagerly(self, tell: Tell) -> None:
         """Run the first steps eagerly."""
-        del tell
         self.deterministic = self.trainer.run_eagerly()
 
     def compute_reference(self) -> None:

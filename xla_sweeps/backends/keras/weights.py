@@ -47,13 +47,14 @@ class Weights:
 
     Attributes:
         variables: of the model.
-        plainly: computes the outputs operation by operation, with no function in between.
+        eagerly: computes the outputs, within `op_by_op` with no function in between.
         precision: of the model; it sets the tolerance.
         gpu: whether a GPU computes.
     """
 
     variables: Sequence[Any]
-    plainly: Call
+    eagerly: Call
+    op_by_op: Callable[[], AbstractContextManager[object]]
     precision: Precision
     gpu: bool
 
@@ -61,12 +62,12 @@ class Weights:
         """Names of the weights that a call does not read, although the model's code does."""
         if not self._floating:
             return []
-        expected = self._plain_outputs
+        expected = self._expected
         with perturb(self._floating):
             outputs = call()
         if self._agree(outputs, expected):
             return []
-        outputs, plain = call(), self.plainly()
+        outputs, plain = call(), self._call_plainly()
         return [
             name_of(each) for each in self._floating if self._misses(each, call, outputs, plain)
         ]
@@ -76,9 +77,18 @@ class Weights:
         return [each for each in self.variables if "float" in str(each.dtype)]
 
     @cached_property
-    def _plain_outputs(self) -> Outputs:
+    def _expected(self) -> Outputs:
         with perturb(self._floating):
-            return self.plainly()
+            return self._call_plainly()
+
+    def _call_plainly(self) -> Outputs:
+        """Outputs of functions of the model that run operation by operation, where they can."""
+        try:
+            with self.op_by_op():
+                return self.eagerly()
+        except Exception:
+            traceback.print_exc()
+            return self.eagerly()
 
     def _agree(self, outputs: Outputs, expected: Outputs) -> bool:
         """True if outputs are these, or if that cannot be told."""
@@ -92,24 +102,10 @@ class Weights:
             moved = call()
             if not self._agree(moved, outputs):
                 return False
-            expected = self.plainly()
+            expected = self._call_plainly()
         return not self._agree(expected, plain) and (
             _distance(moved, outputs) <= STILL * _distance(expected, plain)
         )
-
-
-def plainly(eagerly: Call, op_by_op: Callable[[], AbstractContextManager[object]]) -> Call:
-    """An eager call in which functions of the model run operation by operation, where they can."""
-
-    def call() -> Outputs:
-        try:
-            with op_by_op():
-                return eagerly()
-        except Exception:
-            traceback.print_exc()
-            return eagerly()
-
-    return call
 
 
 @contextmanager

@@ -106,7 +106,6 @@ def record_profile(profiler: Callable[[str], AbstractContextManager[object]]) ->
 
 
 def _value(stat: Any, names: Mapping[int, str]) -> tuple[str, Any]:
-    """The name and the value of a fact."""
     fact, value = names.get(stat.metadata_id, ""), None
     for kind, content in stat.ListFields():
         if kind.name == "ref_value":

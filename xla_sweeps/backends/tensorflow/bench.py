@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
 
-from xla_sweeps.backends.keras.bench import TRIVIAL_SYNCHRONIZATION, KerasBench, waits
+from xla_sweeps.backends.keras.bench import KerasBench
+from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.mac_count import MacCount
 from xla_sweeps.backends.keras.macs import count_macs
 from xla_sweeps.backends.keras.sources import OWN
-from xla_sweeps.backends.tensorflow import memory, models, modes, witness
+from xla_sweeps.backends.keras.synchronization import TRIVIAL_SYNCHRONIZATION, waits
+from xla_sweeps.backends.tensorflow import devices, memory, modes, witness
 from xla_sweeps.backends.tensorflow.operations import compiled_inside, fingerprint, lower
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged
@@ -52,11 +55,10 @@ class Bench(KerasBench[modes.ModeExecutable]):
         """Bind the model to a mode; graph modes are traced here."""
         return modes.ModeExecutable.bind(self.built.call, mode, self.inputs)
 
-    def place(self, batches: Sequence[Any]) -> None:
-        """Place what `drawn` returned on the device, as `inputs`."""
-        self.inputs = tf.nest.map_structure(
-            lambda tensor: models.place_tensor(tensor, self.device), batches
-        )
+    def on_device(self, tensors: Any) -> Any:
+        """Tensors in the memory of the device."""
+        place = partial(devices.place_tensor, device=self.device)
+        return tf.nest.map_structure(place, tensors)
 
     def synchronization(self) -> Mapping[str, Any]:
         """The self-test of the synchronization; not needed on a CPU, where calls do not queue."""
@@ -113,7 +115,7 @@ class Bench(KerasBench[modes.ModeExecutable]):
     def macs_in(self, executable: modes.ModeExecutable | None) -> MacCount:
         """Multiply-accumulates of a sample: in the XLA mode's HLO, or in the model's."""
         if executable is None:
-            return models.macs(self.built, self.device)
+            return macs(self.built, self.device)
         module = lower(executable.function, executable.inputs[0])
         return count_macs(module).of_each(self.trial.batch_size)
 
@@ -174,3 +176,17 @@ def prove(
     record = waits(executables, wait="reading a result", clock=clock)
     note = "sync_devices() does not wait; a scalar is read instead"
     return {**record, "by_reading": True, "note": note}
+
+
+def macs(built: BuiltModel, device: str = "/device:CPU:0") -> MacCount:
+    """Multiply-accumulates of one sample, from the HLO for a batch of one."""
+    batch = built.loaded.batch or 1
+    signature = [tf.TensorSpec((batch, *given.shape), given.dtype) for given in built.inputs]
+
+    def forward(*tensors: Any) -> Any:
+        return built.call(tensors[0] if len(tensors) == 1 else tensors)
+
+    with tf.device(device):
+        function = tf.function(forward, jit_compile=True, autograph=False)
+        count = count_macs(lower(function, *signature))
+    return count.of_each(batch)

@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from xla_sweeps.backends.keras.executable import Engine, Executable
-from xla_sweeps.backends.tensorflow import devices, models
+from xla_sweeps.backends.tensorflow import devices
 from xla_sweeps.backends.tensorflow.operations import clusters, computing, jit_compile, places
 from xla_sweeps.schema.modes import Execution, Mode
 
@@ -63,16 +63,7 @@ class ModeExecutable(Executable):
         signature = tf.nest.map_structure(
             lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), inputs[0]
         )
-
-        def forward(batch: Any) -> Any:
-            return call(batch)
-
-        function = tf.function(
-            forward,
-            jit_compile=JIT_COMPILE[mode.execution],
-            input_signature=[signature],
-            autograph=False,
-        )
+        function = function_of(call, mode, [signature])
         activate(mode.execution)
         started = time.perf_counter()
         concrete = function.get_concrete_function()
@@ -98,7 +89,7 @@ class ModeExecutable(Executable):
 
     def put(self, values: np.ndarray, like: Any) -> Any:
         """Values as a tensor of the type and in the memory of another one."""
-        return models.place_tensor(tf.constant(values, like.dtype), like.device)
+        return devices.place_tensor(tf.constant(values, like.dtype), like.device)
 
     @contextmanager
     def observe_first_call(self) -> Iterator[list[Any]]:
@@ -184,6 +175,22 @@ class ModeExecutable(Executable):
         return {**evidence, "jit_compile": in_force, "xla_clusters": self.clusters}, problems
 
 
+def function_of(
+    call: Callable[[Any], Any], mode: Mode, signature: Sequence[Any] | None = None
+) -> Any:
+    """The `tf.function` of a mode, which traces each shape anew without a signature."""
+
+    def forward(batch: Any) -> Any:
+        return call(batch)
+
+    return tf.function(
+        forward,
+        jit_compile=JIT_COMPILE[mode.execution],
+        input_signature=signature,
+        autograph=False,
+    )
+
+
 def activate(execution: Execution) -> None:
     """Switch auto-clustering on or off for the calls that follow, as an execution needs it."""
     wanted = "autoclustering" if execution is Execution.AUTOCLUSTER else False
@@ -254,9 +261,16 @@ def find_misplaced(
     return [f"output is on {place}, not on {device}" for place in elsewhere], elsewhere
 
 
+def narrow(outputs: Any) -> Any:
+    """Outputs, the floating ones in float32."""
+    return tf.nest.map_structure(
+        lambda output: tf.cast(output, tf.float32) if output.dtype.is_floating else output, outputs
+    )
+
+
 ENGINE = Engine(
     executables=ModeExecutable,
-    narrow=models.narrow,
+    narrow=narrow,
     in_float64=partial(tf.device, "/device:CPU:0"),
     without_tf32=_without_tf32,
     whole=partial(tf.function, jit_compile=False, autograph=False),

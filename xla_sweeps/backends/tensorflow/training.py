@@ -12,9 +12,8 @@ import tensorflow as tf
 
 from xla_sweeps.backends.keras import own_training, training
 from xla_sweeps.backends.keras.building import BuiltModel
-from xla_sweeps.backends.keras.objective import Objective
 from xla_sweeps.backends.keras.training import loss_in, raw
-from xla_sweeps.backends.tensorflow import devices, models, modes
+from xla_sweeps.backends.tensorflow import devices, modes
 from xla_sweeps.backends.tensorflow.declaration import BACKEND
 from xla_sweeps.backends.tensorflow.pictures import Feed
 from xla_sweeps.errors import ConfigError
@@ -57,21 +56,14 @@ class Trainer(training.Trainer):
     engine = modes.ENGINE
 
     def __init__(
-        self,
-        built: BuiltModel,
-        trial: Trial,
-        inputs: Sequence[Any],
-        labels: Sequence[Any] = (),
-        *,
-        feed: Feed | None = None,
-        objective: Objective | None = None,
+        self, built: BuiltModel, trial: Trial, *given: Any, feed: Feed | None = None, **named: Any
     ) -> None:
         """Keep the state; `feed` are the pictures that it trains on.
 
         Raises:
             ConfigError: no label fits the outputs; or what the base raises.
         """
-        super().__init__(built, trial, inputs, labels, objective=objective)
+        super().__init__(built, trial, *given, **named)
         self.feed, self.trial = feed, trial
         if feed and not self.is_own:
             _check_head(self.objective.classes_shape, feed, trial)
@@ -80,7 +72,6 @@ class Trainer(training.Trainer):
         self._random_losses: list[float] = []  # of eager execution, with dropout
 
     def _changing(self) -> list[Any]:
-        """All variables that a step changes."""
         if self.is_own:
             return own_training.state_of(self.model)
         return [*self.model.variables, *_variables(self.optimizer)]
@@ -116,7 +107,7 @@ class Trainer(training.Trainer):
         """Labels where the outputs of their samples are."""
         device = tf.nest.flatten(outputs)[0].device
         return tf.nest.map_structure(
-            lambda each: models.place_tensor(tf.constant(each), device), labels
+            lambda each: devices.place_tensor(tf.constant(each), device), labels
         )
 
     def forward_loss(self, batch: Any) -> Any:
@@ -130,9 +121,8 @@ class Trainer(training.Trainer):
         """One training step on (images, labels), or the model's own; returns the loss."""
         if self.is_own:
             return own_training.loss_in(self.model.train_step(batch))
-        images, labels = batch
         with tf.GradientTape() as tape:
-            loss = self.loss(self.forward(images, training=True), labels)
+            loss = self.forward_loss(batch)
             scaled = self.optimizer.scale_loss(loss) if self.library is keras else loss
         gradients = tape.gradient(scaled, self.trainable)
         self.optimizer.apply_gradients(

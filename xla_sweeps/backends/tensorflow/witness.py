@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from xla_sweeps.backends.keras.bench import KerasBench
-from xla_sweeps.backends.keras.building import all_layers, build
+from xla_sweeps.backends.keras.building import all_layers
 from xla_sweeps.backends.keras.sources import Wrap
 from xla_sweeps.schema.measurement import Agreement, Failure, Flag, Flagged, Phase
 from xla_sweeps.trial import protocol
@@ -67,15 +67,7 @@ def _trouble(bench: KerasBench[Any], first: Wrap) -> tuple[str, bool]:
 
 def _compare_fresh(bench: KerasBench[Any], first: Wrap) -> Agreement:
     """Compare the outputs of a new model with equal weights with eager's on the first inputs."""
-    trial = bench.trial
-    fresh = build(
-        trial.model,
-        precision=trial.precision,
-        seed=trial.seed,
-        batch_size=trial.batch_size,
-        narrowed=bench.engine.narrow,
-        first=first,
-    )
+    fresh = bench.build_model(bench.trial, first)
     pairs = zip(fresh.loaded.variables, bench.built.loaded.variables, strict=True)
     for variable, other in pairs:
         variable.assign(other)

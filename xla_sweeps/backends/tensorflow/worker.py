@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from xla_sweeps.backends.keras.entry import Entry
+from xla_sweeps.backends.keras.entry import serve
 from xla_sweeps.backends.tensorflow.declaration import BACKEND
-from xla_sweeps.worker import server
-
-ENTRY = Entry(
-    backend=BACKEND, framework="scenarios:TensorFlow", explain="explain.explainer:explain"
-)
 
 if __name__ == "__main__":
-    server.main(ENTRY)
+    serve(
+        BACKEND,
+        framework="scenarios:TensorFlow",
+        explainer="explain.explainer:TensorFlowExplainer",
+    )

@@ -12,10 +12,11 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from xla_sweeps.backends.keras.bench import TRIVIAL_SYNCHRONIZATION, KerasBench, waits
+from xla_sweeps.backends.keras.bench import KerasBench
 from xla_sweeps.backends.keras.cold_start import StartBench
 from xla_sweeps.backends.keras.mac_count import MacCount
 from xla_sweeps.backends.keras.new_shapes import ShapesBench
+from xla_sweeps.backends.keras.synchronization import TRIVIAL_SYNCHRONIZATION, waits
 from xla_sweeps.backends.torch.modes import ENGINE, TorchExecutable
 from xla_sweeps.schema.modes import Mode
 
@@ -54,7 +55,6 @@ class TorchBench(KerasBench[TorchExecutable]):
 
     def macs_in(self, executable: TorchExecutable | None) -> MacCount:
         """Multiply-accumulates of a sample: of products and convolutions in an eager call."""
-        del executable
         with torch.no_grad(), FlopCounterMode(display=False) as counter:
             self.built.call(self.inputs[0])
         macs = counter.get_total_flops() // 2 // self.trial.batch_size

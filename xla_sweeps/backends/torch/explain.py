@@ -17,10 +17,9 @@ from torch.profiler import record_function
 from xla_sweeps.backends.keras.explain import roofline
 from xla_sweeps.backends.keras.explain.events import Event
 from xla_sweeps.backends.keras.explain.events import Work as OperationWork
-from xla_sweeps.backends.keras.explain.explainer import Explainer, explain_by, resize_batch
+from xla_sweeps.backends.keras.explain.explainer import Explainer, resize_batch
 from xla_sweeps.backends.keras.explain.layers import calls_within
 from xla_sweeps.backends.keras.explain.trace import call_each
-from xla_sweeps.backends.torch.backend import Torch
 from xla_sweeps.backends.torch.bench import TorchBench
 from xla_sweeps.backends.torch.capture import breaks_after, first_line, limits_reached
 from xla_sweeps.backends.torch.declaration import BACKEND
@@ -51,11 +50,12 @@ class TorchExplainer(Explainer):
     """The steps of explaining a model on PyTorch."""
 
     backend = BACKEND
+    version = torch.__version__
     modes = (Mode.TORCH_EAGER, Mode.TORCH_EXPORT)
     lacks = LACKS
 
     def __init__(self, bench: TorchBench, tell: Tell) -> None:
-        super().__init__(bench, tell, version=torch.__version__, captures=None)
+        super().__init__(bench, tell, captures=None)
 
     def explain(self, *, trace: bool) -> Explanation:
         """Capture the model in both ways, and compile what was exported."""
@@ -186,6 +186,3 @@ def _capture_of_refusal(way: str, error: Exception) -> Capture:
     telling = (reason for reason in reasons if not reason.startswith(_TELLS_NOTHING))
     refusal = next(telling, reasons[0])
     return Capture(way=way, graphs=None, refusal=refusal, place=line_of(error))
-
-
-explain = explain_by(Torch(), TorchExplainer)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from xla_sweeps.backends.keras.predict import Calls, PredictingOnly, why_lowered
 from xla_sweeps.backends.torch.bench import TorchBench
 from xla_sweeps.backends.torch.modes import TorchExecutable, compile_call
-from xla_sweeps.schema.modes import Execution, Mode
+from xla_sweeps.schema.modes import Execution
 
 
 @dataclass
 class PredictExecutable(Calls, TorchExecutable):
     """`predict` of a model with its own setting of `jit_compile`, from NumPy to NumPy."""
-
-    model: Any = None
-    made: Any = None
 
     def places(self) -> list[Any]:
         """Devices of the weights: outputs in NumPy tell none."""
@@ -36,9 +32,9 @@ class PredictExecutable(Calls, TorchExecutable):
 class PredictBench(PredictingOnly[TorchExecutable], TorchBench):
     """Batches that start in NumPy."""
 
-    def calling(self, mode: Mode, model: Any, run: Callable[[Any], Any]) -> PredictExecutable:
-        """An executable of the model's calls."""
-        inputs, made = self.packed_batches(), model.predict_function
-        if step := getattr(made, "_torchdynamo_orig_callable", None):
-            made = compile_call(step)
-        return PredictExecutable(mode=mode, run=run, inputs=inputs, model=model, made=made)
+    calls = PredictExecutable
+
+    def own_function(self, made: Any) -> Any:
+        """The function that Keras made, compiled anew where it is compiled."""
+        step = getattr(made, "_torchdynamo_orig_callable", None)
+        return compile_call(step) if step else made

@@ -34,16 +34,18 @@ class Explainer(ABC):
     """The steps of explaining a model, which share what they left.
 
     Attributes:
+        version: of the engine.
         modes: the baseline, and the compiled mode that is explained.
         lacks: parts that the engine does not have, with the reason.
         ran: executables that ran without an error, by mode.
     """
 
     backend: ClassVar[Backend]
+    version: ClassVar[str]
     modes: ClassVar[tuple[Mode, Mode]]
     lacks: ClassVar[Mapping[str, str]] = {}
 
-    def __init__(self, bench: Any, tell: Tell, *, version: str, **parts: Any) -> None:
+    def __init__(self, bench: Any, tell: Tell, **parts: Any) -> None:
         trial, loaded = bench.trial, bench.built.loaded
         self.bench, self.tell, self.batch = bench, tell, loaded.batch
         self.precision, self.tf32 = trial.precision, trial.tf32
@@ -53,13 +55,28 @@ class Explainer(ABC):
         parts_given = {"device": bench.device.upper(), "missing": self.lacks, **parts}
         self.explanation = Explanation(
             model=trial.model.name,
-            framework=f"{self.backend.title} {version}",
+            framework=f"{self.backend.title} {self.version}",
             inputs=tuple(
                 f"{each.name}{[trial.batch_size, *each.shape]} {each.dtype}"
                 for each in bench.built.inputs
             ),
             **parts_given,
         )
+
+    @classmethod
+    def explain_job(cls, framework: Framework, request: protocol.Explain, tell: Tell) -> None:
+        """Explain the model of a job on an engine, and send what is found."""
+        trial = request.job.trial
+        scenario = Scenario.DETECT if trial.scenario is Scenario.DETECT else Scenario.CALL
+        trial = replace(trial, scenario=scenario, batches=1)
+        framework.configure(trial)
+        tell(protocol.Loaded(environment=framework.environment()))
+        with framework.device(trial):
+            tell(protocol.Stage(phase=Phase.BUILD, detail=trial.model.name))
+            explaining = cls(framework.build(replace(request.job, trial=trial)), tell)
+            explaining.explain(trace=request.trace)
+            explaining.bound_calls()
+            explaining.end(f"not looked for on {cls.backend.title}")
 
     @abstractmethod
     def explain(self, *, trace: bool) -> Explanation:
@@ -147,27 +164,6 @@ class Explainer(ABC):
         except Exception as error:
             traceback.print_exc()
             self.miss(error_line(error), *parts)
-
-
-def explain_by(
-    framework: Framework, explainer: Callable[[Any, Tell], Explainer]
-) -> Callable[[protocol.Explain, Tell], None]:
-    """The function that explains the model of a job on an engine, and sends what is found."""
-
-    def explain(request: protocol.Explain, tell: Tell) -> None:
-        trial = request.job.trial
-        scenario = Scenario.DETECT if trial.scenario is Scenario.DETECT else Scenario.CALL
-        trial = replace(trial, scenario=scenario, batches=1)
-        framework.configure(trial)
-        tell(protocol.Loaded(environment=framework.environment()))
-        with framework.device(trial):
-            tell(protocol.Stage(phase=Phase.BUILD, detail=trial.model.name))
-            explaining = explainer(framework.build(replace(request.job, trial=trial)), tell)
-            explaining.explain(trace=request.trace)
-            explaining.bound_calls()
-            explaining.end(f"not looked for on {explaining.backend.title}")
-
-    return explain
 
 
 def resize_batch(batch: Any, size: int) -> Any:

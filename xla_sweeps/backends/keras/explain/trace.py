@@ -9,12 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from xla_sweeps.backends.keras.explain.events import Event, Work
-from xla_sweeps.backends.keras.explain.kernels import (
-    KERNEL,
-    kernels_of,
-    kind_of,
-    kind_within,
-)
+from xla_sweeps.backends.keras.explain.kernels import KERNEL, kernels_of, kind_of, kind_within
 from xla_sweeps.schema.explanation import Kind, LayerTime, ModeTime, Time
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.worker.timing import Executable

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from xla_sweeps.backends.keras.bench import nudge_batch
 from xla_sweeps.backends.keras.explain import program
 from xla_sweeps.backends.keras.explain.explainer import Explainer
 from xla_sweeps.backends.keras.explain.trace import CALLS
 from xla_sweeps.backends.keras.explain.traps import LOOKS, Looks, Ran, look_for
 from xla_sweeps.backends.keras.hlo import Module
+from xla_sweeps.backends.keras.sources.inputs import nudge_batch
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.explanation import CompilerVerdict, Explanation, Place, Work
 from xla_sweeps.schema.measurement import Phase

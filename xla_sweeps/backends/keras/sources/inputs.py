@@ -12,6 +12,9 @@ import numpy as np
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.trial import InputSpec
 
+NUDGE = 1e-6
+"""Relative change of a batch, as small as rounding."""
+
 _IMAGE_SIZES = 3
 """Height, width and channels."""
 
@@ -112,9 +115,7 @@ def as_batch(values: Sequence[np.ndarray], inputs: Sequence[InputSpec]) -> Any:
     return tensors[0] if len(tensors) == 1 else tensors
 
 
-def mix_inputs(
-    inputs: Sequence[Any], *, put: Callable[[np.ndarray, Any], Any] = lambda values, like: values
-) -> list[Any]:
+def mix_inputs(inputs: Sequence[Any], *, put: Callable[[np.ndarray, Any], Any]) -> list[Any]:
     """New inputs, each with values of one batch and of the one after it, chosen by chance."""
     rng = np.random.default_rng()
 
@@ -135,3 +136,10 @@ def widen(tensor: Any) -> Any:
     """The same on the present device, in float64 where it is floating."""
     values = keras.ops.convert_to_numpy(tensor)
     return keras.ops.convert_to_tensor(values.astype(np.float64) if is_floating(tensor) else values)
+
+
+def nudge_batch(batch: Any) -> Any:
+    """A batch changed by about as little as rounding changes it."""
+    return keras.tree.map_structure(
+        lambda tensor: tensor * (1 + NUDGE) if is_floating(tensor) else tensor, batch
+    )

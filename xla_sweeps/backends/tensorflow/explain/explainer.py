@@ -8,7 +8,6 @@ from typing import Any
 import tensorflow as tf
 
 from xla_sweeps.backends.keras.explain.events import Event, Work
-from xla_sweeps.backends.keras.explain.explainer import explain_by
 from xla_sweeps.backends.keras.explain.program import work_by_name
 from xla_sweeps.backends.keras.explain.trace import call_each
 from xla_sweeps.backends.keras.explain.under_xla import XlaExplainer
@@ -20,15 +19,14 @@ from xla_sweeps.backends.tensorflow.explain import refusals
 from xla_sweeps.backends.tensorflow.explain.graph import (
     Origins,
     TracedOp,
+    graph_work,
     named_in,
     noting_layers,
     traced_ops,
 )
-from xla_sweeps.backends.tensorflow.explain.nodes import graph_work
 from xla_sweeps.backends.tensorflow.explain.traps import LOOKS, clustering_of, narrows
 from xla_sweeps.backends.tensorflow.modes import ModeExecutable, activate
 from xla_sweeps.backends.tensorflow.operations import computing, lower
-from xla_sweeps.backends.tensorflow.scenarios import TensorFlow
 from xla_sweeps.schema.explanation import Place
 from xla_sweeps.schema.modes import Execution, Mode
 from xla_sweeps.trial.failures import error_text
@@ -41,6 +39,7 @@ class TensorFlowExplainer(XlaExplainer):
     """The steps of explaining a model on TensorFlow."""
 
     backend = BACKEND
+    version = tf.__version__
     modes = (Mode.GRAPH, Mode.XLA)
     looks = LOOKS
 
@@ -48,7 +47,6 @@ class TensorFlowExplainer(XlaExplainer):
         super().__init__(
             bench,
             tell,
-            version=tf.__version__,
             device=refusals.DEVICES["gpu" if "GPU" in bench.device else "cpu"],
             registered=refusals.registered_devices(),
         )
@@ -127,6 +125,3 @@ class TensorFlowExplainer(XlaExplainer):
     def places(self, *ops: str) -> list[Place]:
         """The places of operations of some types."""
         return [traced.place for traced in self.ops if traced.op in ops]
-
-
-explain = explain_by(TensorFlow(), TensorFlowExplainer)

@@ -1,4 +1,4 @@
-"""The operations of a traced graph, those of its functions included, with layer and line."""
+"""The operations of a traced graph, those of its functions included: layer, line and work."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from xla_sweeps.backends.keras.explain.events import Work
 from xla_sweeps.backends.keras.explain.layers import calls_within
-from xla_sweeps.backends.tensorflow.operations import CALLS, source
-from xla_sweeps.schema.explanation import Place
+from xla_sweeps.backends.tensorflow.operations import BOOKKEEPING, CALLS, source
+from xla_sweeps.schema.explanation import Kind, Place
 from xla_sweeps.worker.lines import innermost_line
 
 
@@ -202,3 +203,48 @@ class Origins:
 
 def _scope(name: str) -> str:
     return name.rpartition("/")[0]
+
+
+_CONTAINERS = CALLS | {*("While", "StatelessWhile", "If", "StatelessIf", "Case", "StatelessCase")}
+"""Operations that only run others."""
+
+_KINDS = (
+    (re.compile("Depthwise"), Kind.DEPTHWISE),
+    (re.compile("BatchNorm"), Kind.ELEMENTWISE),
+    (re.compile("Conv"), Kind.CONVOLUTION),
+    (re.compile("MatMul|Einsum"), Kind.PRODUCT),
+    (re.compile("Pool|Softmax|TopK|Norm|^Arg|^(?:Sum|Mean|Max|Min|Prod|All|Any)$"), Kind.REDUCTION),
+    (
+        re.compile(
+            "Transpose|Concat|Pad|Slice|Split|Tile|Gather|Pack|Reshape|ExpandDims|Squeeze|Broadcast"
+            "|Reverse|Copy|SpaceTo|ToSpace|BatchToSpaceND|Fill|Range"
+        ),
+        Kind.COPY,
+    ),
+)
+"""Expressions that TensorFlow's operations are sorted by; the first that matches counts."""
+
+
+def graph_work(graphs: Sequence[Any], origins: Origins) -> dict[str, Work]:
+    """Work of each operation of the graphs that ran, by its name."""
+    return {
+        str(node.name): Work(
+            kind_of(str(node.op)), {_layer(node, origins): 1.0}, origins.line(str(node.name))
+        )
+        for graph in graphs
+        for node in graph.node
+        if node.op not in _CONTAINERS
+    }
+
+
+def _layer(node: Any, layer_of: Origins) -> str:
+    """Layer of an operation; where TensorFlow merged several, that of the weights."""
+    weights = str(node.input[1]) if "Fused" in node.op and len(node.input) > 1 else ""
+    return layer_of(source(weights) or str(node.name))
+
+
+def kind_of(op: str) -> Kind:
+    """Main work of an operation of TensorFlow, by its type."""
+    if op in BOOKKEEPING:
+        return Kind.OTHER
+    return next((kind for pattern, kind in _KINDS if pattern.search(op)), Kind.ELEMENTWISE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, ClassVar
 
 import tensorflow as tf
@@ -10,7 +11,7 @@ import tensorflow as tf
 from xla_sweeps.backends.keras.framework import KerasFramework
 from xla_sweeps.backends.tensorflow import devices
 from xla_sweeps.backends.tensorflow.bench import Bench
-from xla_sweeps.backends.tensorflow.scenarios import cold_start
+from xla_sweeps.backends.tensorflow.scenarios.cold_start import ColdStartBench, adopt
 from xla_sweeps.backends.tensorflow.scenarios.detect import DetectBench
 from xla_sweeps.backends.tensorflow.scenarios.fit import FitBench
 from xla_sweeps.backends.tensorflow.scenarios.new_shapes import NewShapesBench
@@ -29,7 +30,7 @@ class TensorFlow(KerasFramework[Bench]):
         Scenario.PREDICT: PredictBench,
         Scenario.TRAIN_STEP: TrainBench,
         Scenario.FIT: FitBench,
-        Scenario.COLD_START: cold_start.ColdStartBench,
+        Scenario.COLD_START: ColdStartBench,
         Scenario.NEW_SHAPES: NewShapesBench,
     }
 
@@ -48,10 +49,12 @@ class TensorFlow(KerasFramework[Bench]):
 
     def build(self, job: ReplicateJob) -> Bench:
         """Build the model and place it and its inputs on the device."""
-        if job.trial.scenario is not Scenario.COLD_START:
-            return super().build(job)
-        device = self.name_of_device(job.trial)
-        return cold_start.adopt(job, device) if job.adopts else cold_start.build(job, device)
+        if job.trial.scenario is Scenario.COLD_START and job.adopts:
+            return adopt(job, self.name_of_device(job.trial))
+        bench = super().build(job)
+        if isinstance(bench, ColdStartBench):
+            bench.share(Path(job.shared))
+        return bench
 
     def name_of_device(self, trial: Trial) -> str:
         """The trial's device as TensorFlow names it."""

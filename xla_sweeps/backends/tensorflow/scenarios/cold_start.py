@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from xla_sweeps.backends.keras import bench, building
 from xla_sweeps.backends.keras.building import BuiltModel, forward_of
 from xla_sweeps.backends.keras.cold_start import StartBench
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.keras.training import raw
-from xla_sweeps.backends.tensorflow import models, modes
+from xla_sweeps.backends.tensorflow import devices, modes
 from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.schema.measurement import Agreement, Failure
 from xla_sweeps.schema.modes import Entry, Mode, mode_of
@@ -56,6 +55,11 @@ class ColdStartBench(StartBench[modes.ModeExecutable], Bench):
     """The model of a process that answers once, or the SavedModel that is loaded in its place."""
 
     folder: Path = field(default_factory=Path)
+
+    def share(self, folder: Path) -> None:
+        """Write what the processes need that are timed."""
+        self.folder = folder
+        np.savez(folder / INPUT, *map(np.asarray, tf.nest.flatten(self.inputs[0])))
 
     def make(self, mode: Mode) -> modes.ModeExecutable:
         """Bind the model to a mode; a SavedModel is exported first, unless it was."""
@@ -105,20 +109,12 @@ class ColdStartBench(StartBench[modes.ModeExecutable], Bench):
         return super().find_flaw(executable, tell)
 
 
-def build(job: ReplicateJob, device: str) -> ColdStartBench:
-    """Build the model, and write what the processes need that are timed."""
-    made = bench.build(job, ColdStartBench, device=device)
-    made.folder = Path(job.shared)
-    np.savez(made.folder / INPUT, *map(np.asarray, tf.nest.flatten(made.inputs[0])))
-    return made
-
-
 def adopt(job: ReplicateJob, device: str) -> ColdStartBench:
     """Prepare a process that is timed for its first call."""
     folder, trial = Path(job.shared), job.trial
     with np.load(folder / INPUT) as arrays:
         tensors = tuple(
-            models.place_tensor(tf.constant(array), device) for array in arrays.values()
+            devices.place_tensor(tf.constant(array), device) for array in arrays.values()
         )
     return ColdStartBench(
         trial=trial,
@@ -134,17 +130,10 @@ def adopt(job: ReplicateJob, device: str) -> ColdStartBench:
 
 def _build_model(job: ReplicateJob) -> BuiltModel:
     """The model, whose weights are loaded next; nothing where a SavedModel has it."""
-    trial, spec = job.trial, job.trial.model
+    trial = job.trial
     if mode_of(job.modes[0]).entry is not Entry.SAVED:
-        return building.build(
-            spec,
-            precision=trial.precision,
-            seed=trial.seed,
-            step=forward_of,
-            batch_size=trial.batch_size,
-            narrowed=ColdStartBench.engine.narrow,
-        )
-    absent = LoadedModel(forward=lambda batch: batch, inputs=spec.inputs, variables=())
+        return ColdStartBench.build_model(trial)
+    absent = LoadedModel(forward=lambda batch: batch, inputs=trial.model.inputs, variables=())
     return BuiltModel(
         loaded=absent, call=absent.forward, params=0, trainable_params=0, step=forward_of
     )

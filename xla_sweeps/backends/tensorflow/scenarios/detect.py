@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from xla_sweeps.backends.keras.bench import nudge_batch
 from xla_sweeps.backends.keras.sources import LoadedModel
+from xla_sweeps.backends.keras.sources.inputs import nudge_batch
 from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.measurement import Agreement

@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from xla_sweeps.backends.keras.new_shapes import ShapesBench
-from xla_sweeps.backends.tensorflow import models, modes
+from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.schema.modes import Execution, Mode
 
@@ -38,25 +38,13 @@ class NewShapesBench(ShapesBench[modes.ModeExecutable], Bench):
         bind = partial(modes.ModeExecutable, mode, inputs=(), sync_by_reading=by_reading)
         if mode.execution is Execution.EAGER:
             return bind(run=call)
-
-        def forward(batch: Any) -> Any:
-            return call(batch)
-
-        function = tf.function(
-            forward,
-            jit_compile=modes.JIT_COMPILE[mode.execution],
-            input_signature=[self._signature()] if mode.execution is Execution.DYNAMIC else None,
-            autograph=False,
-        )
+        signature = [self._signature()] if mode.execution is Execution.DYNAMIC else None
+        function = modes.function_of(call, mode, signature)
         return bind(run=function, function=function)
 
     def programs_of(self, executable: modes.ModeExecutable) -> int:
         """Traces, each of which XLA compiles."""
         return executable.traces()
-
-    def place_batch(self, batch: Any) -> Any:
-        """A batch where the model is."""
-        return tf.nest.map_structure(lambda tensor: models.place_tensor(tensor, self.device), batch)
 
     def _signature(self) -> Any:
         """A signature that leaves open what differs among the shapes, and the batch size."""

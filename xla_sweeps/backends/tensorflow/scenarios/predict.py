@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +16,13 @@ import numpy as np
 import tensorflow as tf
 
 from xla_sweeps.backends.keras import building
-from xla_sweeps.backends.keras.bench import INPUT_BATCHES
 from xla_sweeps.backends.keras.predict import Predicting
 from xla_sweeps.backends.keras.sources.inputs import mix_inputs
 from xla_sweeps.backends.tensorflow import devices, modes
 from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.backends.tensorflow.scenarios import keras_jit
 from xla_sweeps.backends.tensorflow.scenarios.keras_jit import KerasExecutable
+from xla_sweeps.schema.measurement import INPUTS
 from xla_sweeps.schema.modes import Entry, Execution, Mode
 
 COPIES = 10
@@ -45,7 +45,7 @@ class Repeated(modes.ModeExecutable):
     def step(self) -> None:
         """Start one call, on the inputs from the next one on."""
         self.last = [self.run(batch) for batch in self._of_call(self.position)]
-        self.position = (self.position + 1) % INPUT_BATCHES
+        self.position = (self.position + 1) % INPUTS
 
     def renew(self) -> bool:
         """Replace the inputs of `run` by new ones."""
@@ -130,8 +130,8 @@ class PredictBench(Predicting[modes.ModeExecutable], Bench):
             times=batches,
             from_host=from_host,
         )
-        if from_host and executable.function is not None:
-            executable.run = _reading(executable.function)
+        if from_host and (function := executable.function) is not None:
+            executable.run = lambda batch: tf.nest.map_structure(_read, function(batch))
         return executable
 
     def _keras_calls(self, mode: Mode) -> KerasCalls:
@@ -154,10 +154,6 @@ class PredictBench(Predicting[modes.ModeExecutable], Bench):
             model=model,
             made="predict_function",
         )
-
-
-def _reading(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda batch: tf.nest.map_structure(_read, function(batch))
 
 
 def _read(tensor: Any) -> np.ndarray:

@@ -11,14 +11,13 @@ import keras
 import numpy as np
 
 from xla_sweeps.backends.keras import building
-from xla_sweeps.backends.keras.bench import INPUT_BATCHES
 from xla_sweeps.backends.keras.training import Training
 from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.backends.tensorflow.pictures import Feed
 from xla_sweeps.backends.tensorflow.scenarios import keras_jit
 from xla_sweeps.backends.tensorflow.training import Trainer
-from xla_sweeps.schema.measurement import Agreement, Flag, Flagged
+from xla_sweeps.schema.measurement import INPUTS, Agreement, Flag, Flagged
 from xla_sweeps.schema.modes import Entry, Execution, Mode
 from xla_sweeps.trial import protocol
 from xla_sweeps.worker.backend import Tell
@@ -42,7 +41,7 @@ class TrainBench(Training[modes.ModeExecutable], Bench):
         """Batches of pictures with their labels, or of values that are drawn."""
         if self.trial.training and self.trial.training.data:
             self.feed = Feed(self.trial, self.built.inputs)
-            return self.feed.first(INPUT_BATCHES)
+            return self.feed.first(INPUTS)
         return super().draw_batches(rng)
 
     def place(self, batches: Sequence[Any]) -> None:
@@ -92,20 +91,16 @@ class TrainBench(Training[modes.ModeExecutable], Bench):
     ) -> Callable[[], Agreement]:
         """Comparison of a mode's first steps, and of the random numbers that it draws."""
         random_reason = cache(partial(self.trainer.random_reason, executable, steps))
+        is_random = self.trainer.random_layers or self.trainer.draws
 
         def compare() -> Agreement:
             agreement = self.trainer.compare(steps)
-            if not agreement.ok or not self.draws_randomly(executable.mode):
+            if not agreement.ok or not is_random or executable.mode is Mode.EAGER:
                 return agreement
             reason = random_reason()
             return replace(agreement, ok=not reason, reason=reason)
 
         return compare
-
-    def draws_randomly(self, mode: Mode) -> bool:
-        """True if a mode draws random numbers while training, and could draw others than eager."""
-        is_random = self.trainer.random_layers or self.trainer.draws
-        return bool(is_random) and mode is not Mode.EAGER
 
     def kept_on_device(self) -> list[Any]:
         """Also the optimizer's variables, the labels, and the state that each block starts from."""

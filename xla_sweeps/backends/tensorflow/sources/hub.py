@@ -81,7 +81,7 @@ def ensure(name: str) -> Path:
     return place
 
 
-def make(name: str) -> Path:
+def make(name: str) -> None:
     """Build a model's architecture with random weights and save it atomically."""
     import keras
 
@@ -101,7 +101,6 @@ def make(name: str) -> Path:
         tf.saved_model.save(module, f"{workshop}/model")
         shutil.rmtree(place, ignore_errors=True)
         Path(workshop, "model").rename(place)
-    return place
 
 
 if __name__ == "__main__":
