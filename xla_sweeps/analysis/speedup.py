@@ -41,11 +41,12 @@ from xla_sweeps.schema.measurement import (
     Phase,
     Status,
 )
-from xla_sweeps.schema.modes import headline_pairs, is_aa_pair
+from xla_sweeps.schema.modes import is_aa_pair
 from xla_sweeps.schema.options import LOCAL
 from xla_sweeps.schema.overrides import data_name, inputs_text, runtime_text
 from xla_sweeps.schema.record import ModelFacts, Record, wall_s
 from xla_sweeps.schema.row import ComparisonRow, Figure, ModeSummary
+from xla_sweeps.schema.scenarios import headline_pairs
 
 HOST_BOUND_INDEX = 0.9
 

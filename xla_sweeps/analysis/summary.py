@@ -26,13 +26,7 @@ from xla_sweeps.schema.measurement import (
     Round,
     Status,
 )
-from xla_sweeps.schema.modes import (
-    Entry,
-    Mode,
-    by_role,
-    comparison_pairs,
-    mode_of,
-)
+from xla_sweeps.schema.modes import Entry, Mode, by_role, mode_of
 from xla_sweeps.schema.record import Record, build_of, newest
 from xla_sweeps.schema.row import (
     COLUMNS,
@@ -45,6 +39,7 @@ from xla_sweeps.schema.row import (
     columns_of,
     row_of,
 )
+from xla_sweeps.schema.scenarios import comparison_pairs
 
 _T = TypeVar("_T")
 

@@ -30,7 +30,8 @@ from xla_sweeps.config.scenario import (
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema import options
 from xla_sweeps.schema.backend import backend_named, backends_of
-from xla_sweeps.schema.modes import Scenario, by_backend
+from xla_sweeps.schema.modes import by_backend
+from xla_sweeps.schema.scenarios import Scenario
 from xla_sweeps.schema.trial import (
     MAX_ROUNDS,
     CompileCache,

@@ -20,9 +20,7 @@ from xla_sweeps.report.sentences import (
     fill,
 )
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.modes import (
-    is_told_by,
-)
+from xla_sweeps.schema.scenarios import is_told_by
 from xla_sweeps.system.text import count_noun
 
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from xla_sweeps.schema.column import PAGE, WANDB, Asked, Part, Shown, as_bound, as_column
-from xla_sweeps.schema.modes import STARTING, TAKING_BATCHES, Scenario
+from xla_sweeps.schema.scenarios import STARTING, TAKING_BATCHES, Scenario
 
 STATISTICS_VERSION = 8
 """Version of the estimates and verdicts that are derived from records."""

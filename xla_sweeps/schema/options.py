@@ -13,7 +13,8 @@ from typing import Any
 
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.backend import BACKENDS
-from xla_sweeps.schema.modes import (
+from xla_sweeps.schema.option import Option
+from xla_sweeps.schema.scenarios import (
     JIT_CANDIDATES,
     SCENARIOS,
     STARTING,
@@ -21,7 +22,6 @@ from xla_sweeps.schema.modes import (
     TRAINING,
     Scenario,
 )
-from xla_sweeps.schema.option import Option
 from xla_sweeps.schema.trial import (
     COMPILED,
     OPTIMIZERS,

@@ -36,8 +36,9 @@ from xla_sweeps.schema.measurement import (
     Flagged,
     Phase,
 )
-from xla_sweeps.schema.modes import Execution, Mode, Scenario, mode_of
+from xla_sweeps.schema.modes import Execution, Mode, mode_of
 from xla_sweeps.schema.record import ModelFacts
+from xla_sweeps.schema.scenarios import Scenario
 from xla_sweeps.schema.trial import InputSpec, ModelSpec, Precision, ReplicateJob, Trial
 from xla_sweeps.trial import pacing, protocol
 from xla_sweeps.trial.failures import error_line

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from xla_sweeps.backends.keras.bench import KerasBench, build
-from xla_sweeps.schema.modes import SCENARIOS, Scenario
+from xla_sweeps.schema.scenarios import SCENARIOS, Scenario
 from xla_sweeps.schema.trial import ReplicateJob, Trial
 
 B = TypeVar("B", bound=KerasBench[Any])
