@@ -137,7 +137,7 @@ def test_every_setting_is_asked_or_has_a_reason_not_to_be(setting: str) -> None:
     own_path = setting == "model.recipe"
     reason = next((NOT_ASKED[one] for one in NOT_ASKED if f"{setting}.".startswith(f"{one}.")), "")
     assert is_asked is (own_path or not reason), (
-        f"Trial.{setting}: make it an asked column (schema/columns.py), or list the reason"
+        f"Trial.{setting}: make it an asked column (schema/trial_columns.py), or list the reason"
     )
 
 
