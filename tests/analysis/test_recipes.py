@@ -30,7 +30,7 @@ COLUMN: Mapping[str, Edit] = {
         "    jit_compile: str = as_column(",
     ),
     "analysis/interval.py": ("BUILT_IN = {", 'BUILT_IN = {\n    "trace": (0.1, 0.1),'),
-    "analysis/summary.py": (
+    "analysis/measured.py": (
         '            "prepare": [',
         '            "trace": [outcome.trace_s for outcome in outcomes],\n            "prepare": [',
     ),
