@@ -11,7 +11,8 @@ from factories import TRIAL, make_record
 
 from xla_sweeps.analysis import provenance
 from xla_sweeps.config import compose, settings
-from xla_sweeps.schema.options import ENVIRONMENT, OPTIONS
+from xla_sweeps.schema.environment_options import ENVIRONMENT
+from xla_sweeps.schema.options import OPTIONS
 from xla_sweeps.schema.overrides import asked_of
 from xla_sweeps.schema.record import GpuSpan
 from xla_sweeps.schema.trial import Data, InputSpec, Runtime, Training

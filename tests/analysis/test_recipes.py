@@ -24,13 +24,13 @@ Edit = tuple[str, str]
 COLUMN: Mapping[str, Edit] = {
     "schema/columns.py": (
         "    jit_compile: str = as_column(",
-        '    trace_ms: float | None = _number("tracing", unit="ms", figure="trace")\n'
+        '    trace_ms: float | None = as_number("tracing", unit="ms", figure="trace")\n'
         '    trace_low_ms: float | None = as_bound("lower")\n'
         '    trace_high_ms: float | None = as_bound("upper")\n'
         "    jit_compile: str = as_column(",
     ),
     "analysis/interval.py": ("BUILT_IN = {", 'BUILT_IN = {\n    "trace": (0.1, 0.1),'),
-    "analysis/summary.py": (
+    "analysis/measured.py": (
         '            "prepare": [',
         '            "trace": [outcome.trace_s for outcome in outcomes],\n            "prepare": [',
     ),

@@ -48,7 +48,7 @@ EXCEPTIONS: Mapping[str, Mapping[str, frozenset[str]]] = {
                 "cli/predict_cost.py",
                 "trial/tracking.py",
                 "report/terminal/tables.py",
-                "schema/columns.py",
+                "schema/trial_columns.py",
             ),
             frozenset({"keras"}),
         ),

@@ -14,9 +14,9 @@ from factories import TRIAL, make_record
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.labels import TELLING, told_apart
-from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.row import QUESTION, columns_of, value_of
+from xla_sweeps.schema.scenarios import Scenario
 from xla_sweeps.schema.trial import Data, InputSpec, Precision, Training, Trial
 
 NOT_ASKED: Mapping[str, str] = {
@@ -137,7 +137,7 @@ def test_every_setting_is_asked_or_has_a_reason_not_to_be(setting: str) -> None:
     own_path = setting == "model.recipe"
     reason = next((NOT_ASKED[one] for one in NOT_ASKED if f"{setting}.".startswith(f"{one}.")), "")
     assert is_asked is (own_path or not reason), (
-        f"Trial.{setting}: make it an asked column (schema/columns.py), or list the reason"
+        f"Trial.{setting}: make it an asked column (schema/trial_columns.py), or list the reason"
     )
 
 

@@ -19,8 +19,8 @@ from xla_sweeps.analysis.noise import Day, days_of
 from xla_sweeps.analysis.pool import NOTHING
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import UNFINISHED, Status
-from xla_sweeps.schema.modes import by_count
 from xla_sweeps.schema.row import ModeState, flag_words
+from xla_sweeps.schema.scenarios import by_count
 
 THROUGHPUT, SPEEDUP = "throughput", "speedup"
 

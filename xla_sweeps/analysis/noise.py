@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.estimates import figure
 from xla_sweeps.analysis.interval import Prior, built_in, contrast, is_noisy
+from xla_sweeps.analysis.measured import samples_of
 from xla_sweeps.analysis.pool import NOTHING, Pool
-from xla_sweeps.analysis.summary import samples_of
 from xla_sweeps.schema.columns import ANCHOR_TAG
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import Figure

@@ -13,9 +13,9 @@ import numpy as np
 
 from xla_sweeps.analysis.estimates import Samples, counting, figure, is_loaded
 from xla_sweeps.analysis.interval import figure_within, interval_of, propagate
+from xla_sweeps.analysis.measured import measured_of
 from xla_sweeps.analysis.pool import Pool
 from xla_sweeps.analysis.stats import Interval, signed_rank_interval
-from xla_sweeps.analysis.summary import measured_of
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import Entry, Execution, mode_in, mode_of
 from xla_sweeps.schema.record import Record

@@ -20,9 +20,9 @@ from xla_sweeps.analysis.interval import (
     figure_within,
     interval_of,
 )
+from xla_sweeps.analysis.measured import is_on_gpu, measured_of
 from xla_sweeps.analysis.pool import NOTHING
 from xla_sweeps.analysis.stats import MIN_PAIRS, Interval, signed_rank_interval
-from xla_sweeps.analysis.summary import is_on_gpu, measured_of
 from xla_sweeps.schema.measurement import Flag, Status
 from xla_sweeps.schema.modes import Execution, mode_of
 from xla_sweeps.schema.record import Record

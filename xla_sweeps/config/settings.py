@@ -30,7 +30,9 @@ from xla_sweeps.config.scenario import (
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema import options
 from xla_sweeps.schema.backend import backend_named, backends_of
-from xla_sweeps.schema.modes import Scenario, by_backend
+from xla_sweeps.schema.environment_options import WANDB_TRACKERS, WANDB_VARIABLES
+from xla_sweeps.schema.modes import by_backend
+from xla_sweeps.schema.scenarios import Scenario
 from xla_sweeps.schema.trial import (
     MAX_ROUNDS,
     CompileCache,
@@ -327,7 +329,7 @@ def _tracker(
         else:
             asks = {f"tracker.{key}" for key in _ASKING} & set(explicit)
             name = "wandb_offline" if asks or environment.uses_wandb(environ) else "none"
-    if name in options.WANDB_TRACKERS and has_credentials(environ.get("WANDB_BASE_URL", "")):
+    if name in WANDB_TRACKERS and has_credentials(environ.get("WANDB_BASE_URL", "")):
         raise ConfigError(CREDENTIALS_RULE)
     tags = given.get("tags") or []
     if not isinstance(tags, list) or not all(isinstance(tag, str | int) for tag in tags):
@@ -337,7 +339,7 @@ def _tracker(
             raise ConfigError(f"tracker.{key}={given[key]}: expected a string")
     telemetry = {"tracker.telemetry": given.get("telemetry", False)}
     asked = given.get("project") if "tracker.project" in explicit else None
-    is_wandb = name in (*options.WANDB_TRACKERS, "none")  # which `push` sends to W&B later
+    is_wandb = name in (*WANDB_TRACKERS, "none")  # which `push` sends to W&B later
     environ = environ if is_wandb else {}  # another tracker reads no variables of W&B's
     project = str(asked or environ.get("WANDB_PROJECT") or given.get("project") or "xla-sweeps")
     if is_wandb:
@@ -350,7 +352,7 @@ def _tracker(
         tags=tuple(dict.fromkeys(filter(None, (*map(str, tags), *others)))),
         **{
             key: None if value is None else str(value)
-            for key, variable in options.WANDB_VARIABLES.items()
+            for key, variable in WANDB_VARIABLES.items()
             for value in [given.get(key) or environ.get(variable) or None]
         },
     )

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from xla_sweeps.analysis.estimates import figure
 from xla_sweeps.analysis.interval import interval_alone
-from xla_sweeps.analysis.summary import samples_of, summarize
+from xla_sweeps.analysis.measured import samples_of
+from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
 from xla_sweeps.doctor.check_result import (

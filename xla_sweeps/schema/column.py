@@ -91,6 +91,13 @@ def as_column(
     return field(default=default, metadata={**facts, "name": name})
 
 
+def as_number(
+    meaning: str, *, unit: str, shown: Shown = Shown.NOWHERE, name: str = "", figure: str = ""
+) -> Any:
+    """A number that may be missing; with a `figure`, the next two fields are its bounds."""
+    return as_column(meaning, unit=unit, shown=shown, name=name, figure=figure, default=None)
+
+
 def as_bound(which: str, *, shown: Shown = Shown.NOWHERE, name: str = "") -> Any:
     """The `lower` or the `upper` bound of the column before, in its unit."""
     meaning = f"{which} bound of its 95 % interval"

@@ -1,13 +1,11 @@
-"""Columns of comparison rows, by what they tell of: trial, modes, speedup, failure, provenance."""
+"""Columns of comparison rows, by what they tell of: modes, speedup, failure, provenance."""
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
-from xla_sweeps.schema.column import PAGE, WANDB, Asked, Part, Shown, as_bound, as_column
-from xla_sweeps.schema.modes import STARTING, TAKING_BATCHES, Scenario
+from xla_sweeps.schema.column import PAGE, WANDB, Asked, Part, as_bound, as_column, as_number
 
 STATISTICS_VERSION = 8
 """Version of the estimates and verdicts that are derived from records."""
@@ -45,182 +43,6 @@ class Verdict(StrEnum):
         return self in (Verdict.FAILED, Verdict.NOT_MEASURED)
 
 
-def _number(
-    meaning: str, *, unit: str, shown: Shown = Shown.NOWHERE, name: str = "", figure: str = ""
-) -> Any:
-    """A number that may be missing; with a `figure`, the next two fields are its bounds."""
-    return as_column(meaning, unit=unit, shown=shown, name=name, figure=figure, default=None)
-
-
-def _question(meaning: str, *, unit: str = "", default: Any = MISSING, **part: Any) -> Any:
-    """A column of the question, with what `Asked` says of it."""
-    asked = Asked(**part)
-    return as_column(meaning, unit=unit, shown=PAGE | WANDB, asked=asked, default=default)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialColumns:
-    """The trial that was measured."""
-
-    trial_id: str = as_column(
-        "sixteen hex digits, shared by the rows of one trial; replicates with the same one "
-        "are pooled",
-        shown=PAGE | WANDB,
-    )
-    family: str = as_column("the model's family", shown=PAGE | WANDB)
-    variant: str = as_column("the model's variant", shown=PAGE | WANDB)
-    model: str = _question("the model's name in the catalog", part=Part.MODEL)
-    source: str = _question(
-        "applications, keras_cv, keras_hub, hub, examples, local", part=Part.MODEL, title="Source"
-    )
-    task: str = as_column("classification, detection, segmentation, …", shown=PAGE)
-    resolution_px: int = _question(
-        "side of the square input; 0 where the model takes something else",
-        unit="px",
-        title="Resolution",
-        words="{} px",
-        usual="0",
-    )
-    batch_size: int = _question(
-        "samples of one batch", unit="samples", title="Batch", words="batch {}", many="batch sizes"
-    )
-    precision: str = _question(
-        "float32, mixed_float16, mixed_bfloat16", title="Precision", usual="float32"
-    )
-    tf32: bool = _question(
-        "a GPU multiplies float32 in TensorFloat-32 (`tf32=true`)",
-        title="TF32",
-        words="TF32",
-        usual="False",
-        default=False,
-    )
-    scenario: str = _question(", ".join(Scenario), usual=str(Scenario.CALL))
-    batches: int = _question(
-        "batches of one call; more than one in scenarios "
-        f"{' and '.join(f'`{scenario}`' for scenario in TAKING_BATCHES)} only",
-        unit="1",
-        title="Batches a call",
-        words="{} batches a call",
-        usual="1",
-        default=1,
-    )
-    steps_per_execution: int = _question(
-        "batches that `fit` trains on before it returns to Python",
-        unit="1",
-        title="Steps an execution",
-        words="steps_per_execution {}",
-        usual="1",
-        default=1,
-    )
-    copies: str = _question(
-        "whether copies of a mode share a process (together), or each has its own (apart)",
-        title="Copies",
-        words="copies {}",
-        usual="together",
-        default="together",
-    )
-    compile_cache: str = _question(
-        f"the compiler's cache on disk in scenario `{STARTING}`: off, cold, warm",
-        title="Compile cache",
-        words="{} cache",
-        usual="off",
-        default="off",
-    )
-    shapes: str = _question(
-        "what a new function meets one after the other in scenario `new_shapes`: sizes, as `224`, "
-        "and batch sizes, as `b7`",
-        title="Shapes",
-        words="shapes {}",
-        usual="",
-        default="",
-    )
-    samples: int = as_column(
-        "samples of one call: batch_size × batches, fewer where the last batch of an epoch is "
-        "smaller",
-        unit="samples",
-        shown=PAGE,
-    )
-    keras: str = _question(
-        "the version of Keras that the trial asks for; empty for the model's own",
-        title="Keras",
-        words="Keras {}",
-        blank="its own",
-        default="",
-    )
-    optimizer: str = _question(
-        "Keras's optimizer; empty where the trial does not train", title="Optimizer", default=""
-    )
-    data: str = _question(
-        "the name of the pictures that the trial trains on, and whether an epoch leaves out the "
-        "last, smaller batch; empty for values that are drawn",
-        title="Data",
-        blank="synthetic",
-        default="",
-    )
-    weights: str = _question(
-        "the weights of a model of the catalog: random, imagenet, the name of a preset, a path; "
-        "empty for a model of your own",
-        title="Weights",
-        words="weights {}",
-        usual="random",
-        blank="its own",
-        default="random",
-    )
-    path: str = _question(
-        "the file, folder or function of a model of your own; empty for the catalog's",
-        title="Path",
-        blank="the catalog's",
-        default="",
-    )
-    inputs: str = _question(
-        "shapes and types of the inputs of a model of your own, where `input_spec` gives them",
-        title="Inputs",
-        words="inputs {}",
-        blank="the model's",
-        default="",
-    )
-    effort: str = as_column("quick, standard, publish, starts, check", shown=PAGE)
-    modes: str = as_column("all modes of the trial: eager,graph,xla", shown=PAGE, default="")
-    runtime: str = _question(
-        "flags, threads and libraries of TensorFlow that the trial sets, as options: "
-        "`onednn=false threads.intra=1`; empty for its defaults",
-        title="Options",
-        blank="defaults",
-        many="sets of options",
-        default="",
-    )
-    device: str = _question("the device's name, as its driver reports it", title="Device")
-    params: int | None = _number(
-        "parameters, moving statistics included", unit="1", shown=PAGE | WANDB
-    )
-    macs: int | None = _number("multiply-accumulates of one sample", unit="1", shown=PAGE | WANDB)
-    macs_at_least: bool = as_column(
-        "how often a loop runs is not known: `macs` counts its body once", shown=PAGE, default=False
-    )
-    effective_precision: str = as_column(
-        "types of the operands that it multiplies, by their share of `macs`, as XLA writes them: "
-        "`f32`, `bf16 98 %, f32 2 %`; `tf32` where a GPU multiplies float32 so",
-        default="",
-    )
-    graph_operations: int | None = _number(
-        "operations that compute something in the graph that graph mode runs, after TensorFlow's "
-        "optimizer",
-        unit="1",
-        shown=WANDB,
-    )
-    eager_is_graph: bool = as_column(
-        "eager calls run a saved graph, so they do not compare with a Keras model's eager",
-        shown=PAGE,
-        default=False,
-    )
-    replica_of: str = as_column(
-        "the published model whose architecture this is, with random weights", default=""
-    )
-    request_id: str = as_column(
-        "sixteen hex digits of the request, whatever device and versions measured it", default=""
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeColumns:
     """One of the two modes that are compared; columns of the baseline begin with `baseline_`."""
@@ -231,7 +53,7 @@ class ModeColumns:
         shown=PAGE | WANDB,
         asked=Asked(part=Part.SIDES),
     )
-    throughput_samples_per_s: float | None = _number(
+    throughput_samples_per_s: float | None = as_number(
         "throughput, from blocks of back-to-back calls with one synchronization; what filling and "
         "draining the device's queue takes is left out",
         figure="call",
@@ -240,26 +62,26 @@ class ModeColumns:
     )
     throughput_low: float | None = as_bound("lower", shown=PAGE | WANDB)
     throughput_high: float | None = as_bound("upper", shown=PAGE | WANDB)
-    call_ms: float | None = _number(
+    call_ms: float | None = as_number(
         "one call, from the same blocks (samples / throughput)", figure="call", unit="ms"
     )
     call_low_ms: float | None = as_bound("lower")
     call_high_ms: float | None = as_bound("upper")
-    copy_input_ms: float | None = _number(
+    copy_input_ms: float | None = as_number(
         "copying a call's input from NumPy to the device, alone; missing where it is there already",
         figure="copy_input",
         unit="ms",
     )
     copy_input_low_ms: float | None = as_bound("lower")
     copy_input_high_ms: float | None = as_bound("upper")
-    copy_output_ms: float | None = _number(
+    copy_output_ms: float | None = as_number(
         "copying a call's output to NumPy, alone; missing where it stays on the device",
         figure="copy_output",
         unit="ms",
     )
     copy_output_low_ms: float | None = as_bound("lower")
     copy_output_high_ms: float | None = as_bound("upper")
-    joules_per_sample: float | None = _number(
+    joules_per_sample: float | None = as_number(
         "energy that the device used for a sample while the mode ran alone, all that it draws "
         "included; missing where `energy` says why",
         figure="energy",
@@ -268,17 +90,17 @@ class ModeColumns:
     )
     joules_per_sample_low: float | None = as_bound("lower", shown=PAGE)
     joules_per_sample_high: float | None = as_bound("upper", shown=PAGE)
-    compile_s: float | None = _number(
+    compile_s: float | None = as_number(
         "time to prepare the mode: trace and first call; the median over replicates",
         unit="s",
         shown=PAGE,
     )
-    memory_bytes: float | None = _number(
+    memory_bytes: float | None = as_number(
         "the most memory in steady calls, weights included, by the device's allocator",
         unit="bytes",
         shown=PAGE,
     )
-    last_batch_compile_s: float | None = _number(
+    last_batch_compile_s: float | None = as_number(
         "compiling for the last, smaller batch of an epoch, a part of compile_s; missing where all "
         "batches are of one size",
         unit="s",
@@ -289,11 +111,11 @@ class ModeColumns:
         "of new shapes, `b32=1.4 b32_later=0.03 …`",
         default="",
     )
-    cache_bytes: int | None = _number("the compiler's cache on disk", unit="bytes")
+    cache_bytes: int | None = as_number("the compiler's cache on disk", unit="bytes")
     damaged_cache: str = as_column(
         "a start whose warm cache is damaged: answers, or its failure", default=""
     )
-    input_share: float | None = _number(
+    input_share: float | None = as_number(
         "the input pipeline alone takes this share of the mode's time; in scenario `fit`",
         figure="input_share",
         unit="ratio",
@@ -301,7 +123,7 @@ class ModeColumns:
     )
     input_share_low: float | None = as_bound("lower")
     input_share_high: float | None = as_bound("upper")
-    latency_p50_ms: float | None = _number(
+    latency_p50_ms: float | None = as_number(
         "median time of one call with a synchronization after it",
         figure="latency_p50",
         unit="ms",
@@ -309,12 +131,12 @@ class ModeColumns:
     )
     latency_p50_low_ms: float | None = as_bound("lower")
     latency_p50_high_ms: float | None = as_bound("upper")
-    latency_p90_ms: float | None = _number(
+    latency_p90_ms: float | None = as_number(
         "90th percentile of these calls", figure="latency_p90", unit="ms", shown=PAGE | WANDB
     )
     latency_p90_low_ms: float | None = as_bound("lower")
     latency_p90_high_ms: float | None = as_bound("upper")
-    latency_p99_ms: float | None = _number(
+    latency_p99_ms: float | None = as_number(
         "99th percentile; given from 1,000 calls on", figure="latency_p99", unit="ms"
     )
     latency_p99_low_ms: float | None = as_bound("lower")
@@ -331,7 +153,7 @@ class ModeColumns:
 class SpeedupColumns:
     """The candidate against the baseline."""
 
-    value: float | None = _number(
+    value: float | None = as_number(
         "baseline_call_ms / call_ms, paired by round: many calls with one synchronization, so the "
         "ratio of throughputs; above 1 the candidate is faster",
         unit="ratio",
@@ -340,29 +162,29 @@ class SpeedupColumns:
     )
     low: float | None = as_bound("lower", shown=PAGE | WANDB, name="speedup_low")
     high: float | None = as_bound("upper", shown=PAGE | WANDB, name="speedup_high")
-    low_90: float | None = _number(
+    low_90: float | None = as_number(
         "lower bound of the 90 % interval, which decides equivalence",
         unit="ratio",
         name="speedup_low_90",
     )
-    high_90: float | None = _number(
+    high_90: float | None = as_number(
         "upper bound of the 90 % interval", unit="ratio", name="speedup_high_90"
     )
-    percent: float | None = _number(
+    percent: float | None = as_number(
         "100 × (speedup - 1)", unit="%", shown=WANDB, name="speedup_percent"
     )
-    absolute_samples_per_s: float | None = _number(
+    absolute_samples_per_s: float | None = as_number(
         "the baseline's throughput × (speedup - 1)",
         unit="samples/s",
         shown=WANDB,
         name="absolute_speedup_samples_per_s",
     )
-    raw: float | None = _number(
+    raw: float | None = as_number(
         "the speedup over all rounds of all replicates, where a replicate is contaminated",
         unit="ratio",
         name="speedup_raw",
     )
-    sustained: float | None = _number(
+    sustained: float | None = as_number(
         "the speedup of the modes each alone for `effort.sustained_s`, on an accelerator",
         unit="ratio",
         name="speedup_sustained",
@@ -372,7 +194,7 @@ class SpeedupColumns:
         "not_measured: no speedup for another reason; none: a mode was measured alone",
         shown=PAGE | WANDB,
     )
-    latency: float | None = _number(
+    latency: float | None = as_number(
         "the same of single calls, each with a synchronization: of latency",
         unit="ratio",
         shown=PAGE | WANDB,
@@ -383,12 +205,12 @@ class SpeedupColumns:
     latency_verdict: str = as_column(
         "the verdict on latency_speedup; empty without one", shown=PAGE, default=""
     )
-    excluded_above: float | None = _number(
+    excluded_above: float | None = as_number(
         "larger differences are excluded at 95 %: the farther end of the 90 % interval",
         unit="relative",
         shown=PAGE | WANDB,
     )
-    replicates_to_settle: float | None = _number(
+    replicates_to_settle: float | None = as_number(
         "about how many more replicates would settle an ambiguous verdict; 101 for more than 100",
         unit="replicates",
         shown=PAGE | WANDB,
@@ -398,7 +220,7 @@ class SpeedupColumns:
         unit="relative",
         shown=PAGE | WANDB,
     )
-    aa_across: float | None = _number(
+    aa_across: float | None = as_number(
         "A/A of six replicates or more: the baseline in every second process over its copy in the "
         "others",
         unit="ratio",
@@ -413,7 +235,7 @@ class SpeedupColumns:
         shown=PAGE,
         default=0.01,
     )
-    p_value: float | None = _number(
+    p_value: float | None = as_number(
         "p-value of the speedup against the floor; below 0.05 exactly where the verdict is faster "
         "or slower",
         unit="1",
@@ -423,10 +245,10 @@ class SpeedupColumns:
         "how many replicates (processes) measured it", unit="replicates", shown=PAGE | WANDB
     )
     rounds: int = as_column("rounds behind the speedup", unit="rounds", shown=PAGE)
-    within_percent: float | None = _number(
+    within_percent: float | None = as_number(
         "standard error of one replicate's estimate, from its own rounds", unit="%", shown=PAGE
     )
-    between_percent: float | None = _number(
+    between_percent: float | None = as_number(
         "standard deviation of the replicates' estimates; missing for one", unit="%", shown=PAGE
     )
     estimates: str = as_column(
@@ -440,21 +262,21 @@ class SpeedupColumns:
         default="",
         name="replicate_log_errors",
     )
-    compile_s_extra: float | None = _number(
+    compile_s_extra: float | None = as_number(
         "extra time to prepare the candidate (trace and first call) over the baseline",
         unit="s",
         shown=PAGE | WANDB,
     )
     compile_s_extra_low: float | None = as_bound("lower")
     compile_s_extra_high: float | None = as_bound("upper")
-    break_even_calls: float | None = _number(
+    break_even_calls: float | None = as_number(
         "calls after which that time is paid back; missing unless the verdict is faster",
         unit="calls",
         shown=PAGE | WANDB,
     )
     break_even_low: float | None = as_bound("lower", shown=PAGE | WANDB)
     break_even_high: float | None = as_bound("upper", shown=PAGE | WANDB)
-    peak_memory_ratio: float | None = _number(
+    peak_memory_ratio: float | None = as_number(
         "the most memory in steady calls, weights included, by the device's allocator: candidate / "
         "baseline",
         figure="memory",
@@ -467,7 +289,7 @@ class SpeedupColumns:
         "the device waits for the host: enqueuing takes over 90 % of the candidate's single call",
         shown=PAGE,
     )
-    cv_percent: float | None = _number(
+    cv_percent: float | None = as_number(
         "coefficient of variation of the candidate's uncontaminated blocks within a replicate",
         unit="%",
         shown=PAGE,
@@ -519,20 +341,20 @@ class ProvenanceColumns:
         default="",
     )
     host: str = as_column("the machine, as a hash", shown=PAGE, default="")
-    replicate_s: float | None = _number(
+    replicate_s: float | None = as_number(
         "wall time of a replicate, on average", unit="s", shown=PAGE
     )
     log: str = as_column(
         "log of the last replicate, relative to the results folder", shown=PAGE, default=""
     )
     command: str = as_column("command that measures it again", shown=PAGE, default="")
-    sm_clock_mhz_low: float | None = _number(
+    sm_clock_mhz_low: float | None = as_number(
         "lowest clock of the GPU while measured; missing on a CPU", unit="MHz", shown=PAGE
     )
-    sm_clock_mhz_high: float | None = _number(
+    sm_clock_mhz_high: float | None = as_number(
         "highest clock of the GPU while measured; missing on a CPU", unit="MHz", shown=PAGE
     )
-    temperature_high: float | None = _number(
+    temperature_high: float | None = as_number(
         "highest temperature of the GPU while measured; missing on a CPU", unit="°C", shown=PAGE
     )
     energy: str = as_column(
@@ -541,7 +363,7 @@ class ProvenanceColumns:
         shown=PAGE,
         default="",
     )
-    idle_watts: float | None = _number(
+    idle_watts: float | None = as_number(
         "power of the device that this counter gives before the modes run alone, with all of them "
         "loaded",
         figure="idle_power",
@@ -550,12 +372,12 @@ class ProvenanceColumns:
     )
     idle_watts_low: float | None = as_bound("lower")
     idle_watts_high: float | None = as_bound("upper")
-    watts_high: float | None = _number(
+    watts_high: float | None = as_number(
         "highest power of the GPU while measured, of all modes; missing on a CPU",
         unit="W",
         shown=PAGE,
     )
-    foreign_cores: float | None = _number(
+    foreign_cores: float | None = as_number(
         "cores that other processes used meanwhile, the most of any replicate",
         unit="cores",
         shown=PAGE,

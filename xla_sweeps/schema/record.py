@@ -27,7 +27,8 @@ from xla_sweeps.schema.measurement import (
     Seconds,
     Status,
 )
-from xla_sweeps.schema.modes import SCENARIOS, baseline_of, headline_candidates, is_mode
+from xla_sweeps.schema.modes import is_mode
+from xla_sweeps.schema.scenarios import SCENARIOS, baseline_of, headline_candidates
 from xla_sweeps.schema.trial import (
     EXAMPLE,
     MAX_ROUNDS,

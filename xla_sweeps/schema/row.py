@@ -15,11 +15,11 @@ from xla_sweeps.schema.columns import (
     ModeColumns,
     ProvenanceColumns,
     SpeedupColumns,
-    TrialColumns,
     Verdict,
 )
 from xla_sweeps.schema.measurement import Failure, Status
 from xla_sweeps.schema.record import ModelFacts
+from xla_sweeps.schema.trial_columns import TrialColumns
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):

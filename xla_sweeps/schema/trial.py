@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from xla_sweeps.schema.modes import Scenario, baseline_of, by_backend, parse
+from xla_sweeps.schema.modes import by_backend, parse
+from xla_sweeps.schema.scenarios import Scenario, baseline_of
 
 
 class Precision(StrEnum):

@@ -30,11 +30,11 @@ from xla_sweeps.schema.columns import (
     ModeColumns,
     ProvenanceColumns,
     SpeedupColumns,
-    TrialColumns,
     Verdict,
 )
 from xla_sweeps.schema.measurement import Count, Status
 from xla_sweeps.schema.row import ComparisonRow
+from xla_sweeps.schema.trial_columns import TrialColumns
 from xla_sweeps.system import files
 from xla_sweeps.system.text import displayable
 

@@ -14,7 +14,8 @@ from types import MappingProxyType
 from typing import Any
 
 from xla_sweeps.schema.measurement import Failure, ModeOutcome, Phase, Status
-from xla_sweeps.schema.modes import SCENARIOS, by_backend, mode_of
+from xla_sweeps.schema.modes import by_backend, mode_of
+from xla_sweeps.schema.scenarios import SCENARIOS
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system.scratch import scratch_folder
 from xla_sweeps.trial import protocol, workers

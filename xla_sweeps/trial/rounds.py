@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xla_sweeps.schema.measurement import INPUTS, Block, Round
-from xla_sweeps.schema.modes import headline_pairs
+from xla_sweeps.schema.scenarios import headline_pairs
 from xla_sweeps.schema.trial import Effort
 from xla_sweeps.trial.failures import WorkerLost
 from xla_sweeps.trial.pacing import Clock

@@ -16,7 +16,8 @@ from xla_sweeps.report.terminal.explained_lines import (
 from xla_sweeps.report.terminal.explained_time import time_text
 from xla_sweeps.report.terminal.trial_progress import STAGES
 from xla_sweeps.schema.explanation import Explanation, OpList, Place, Roofline, State, Support
-from xla_sweeps.schema.modes import baseline_of, headline_pairs, mode_of
+from xla_sweeps.schema.modes import mode_of
+from xla_sweeps.schema.scenarios import baseline_of, headline_pairs
 from xla_sweeps.system.text import count_noun, displayable
 
 SEEN = 1.1

@@ -32,8 +32,9 @@ from xla_sweeps.report.terminal import console
 from xla_sweeps.report.terminal.starts import cache_note, starts_table
 from xla_sweeps.schema.columns import IMPORTED, ModeColumns
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged, Status
-from xla_sweeps.schema.modes import Execution, Mode, Scenario, by_role, by_scenario, mode_of
+from xla_sweeps.schema.modes import Execution, Mode, by_role, mode_of
 from xla_sweeps.schema.row import ComparisonRow, ModeSummary, TrialSummary, precision_words
+from xla_sweeps.schema.scenarios import Scenario, by_scenario
 from xla_sweeps.system.text import displayable
 
 MOST_REASONS = 8

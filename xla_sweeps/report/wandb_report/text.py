@@ -20,8 +20,9 @@ from xla_sweeps.report.overall import busy_words, overall_answer, overall_counts
 from xla_sweeps.report.sentences import NOTHING
 from xla_sweeps.schema.columns import MEASURED
 from xla_sweeps.schema.measurement import UNFINISHED
-from xla_sweeps.schema.modes import Scenario, by_scenario, headline_of, mode_of
+from xla_sweeps.schema.modes import mode_of
 from xla_sweeps.schema.row import ComparisonRow, value_of
+from xla_sweeps.schema.scenarios import Scenario, by_scenario, headline_of
 from xla_sweeps.system.text import count_noun
 
 DEVICES = 4

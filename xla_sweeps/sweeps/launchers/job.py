@@ -18,7 +18,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from xla_sweeps.errors import BUG_CODE, LOCKED_CODE, USAGE_CODE
-from xla_sweeps.schema.options import WANDB_DIR, WANDB_VARIABLES
+from xla_sweeps.schema.environment_options import WANDB_DIR, WANDB_VARIABLES
 from xla_sweeps.system.files import folder_in, tail
 from xla_sweeps.system.process import (
     STOP_SIGNALS,

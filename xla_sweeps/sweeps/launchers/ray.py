@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from xla_sweeps.errors import ConfigError, XlaSweepsError
-from xla_sweeps.schema.options import WANDB_DIR
+from xla_sweeps.schema.environment_options import WANDB_DIR
 from xla_sweeps.sweeps.launchers import QUEUE_LIMIT, SLOTS, Launcher, LauncherRequest, Options
 from xla_sweeps.sweeps.launchers.job import (
     End,

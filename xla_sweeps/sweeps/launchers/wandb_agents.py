@@ -24,7 +24,7 @@ import yaml
 
 from xla_sweeps.config.foreign import may_set
 from xla_sweeps.errors import ConfigError, XlaSweepsError
-from xla_sweeps.schema.options import WANDB_DIR
+from xla_sweeps.schema.environment_options import WANDB_DIR
 from xla_sweeps.schema.overrides import overrides
 from xla_sweeps.store.store import folder_below
 from xla_sweeps.sweeps.definition import load_sweep

@@ -1,0 +1,196 @@
+"""Records of one trial: those that count, and the figures of its modes and comparisons. Pure."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from xla_sweeps.analysis import speedup, stats
+from xla_sweeps.analysis.energy import energy_of, idle_power_of
+from xla_sweeps.analysis.estimates import LATENCY, Samples, counting, figure
+from xla_sweeps.analysis.interval import figure_of
+from xla_sweeps.analysis.pool import Key
+from xla_sweeps.schema.measurement import Flag, Round, Status
+from xla_sweeps.schema.modes import Entry, Mode, by_role, mode_of
+from xla_sweeps.schema.record import Record, build_of, newest
+from xla_sweeps.schema.row import Figure
+from xla_sweeps.schema.scenarios import comparison_pairs
+
+MIN_P99_CALLS = 1000
+
+PASS_GROUP = 5
+"""Consecutive single calls that resemble each other in older records, which have passes of them.
+
+40 of them say as much as 16 others.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The records of one trial, ready to be summarized.
+
+    Attributes:
+        records: those of the newest build, in order; `counted` are those whose figures count.
+        build_changed: whether records of an earlier build are left out.
+    """
+
+    records: Sequence[Record]
+    counted: Sequence[Record]
+    labels: tuple[str, ...]
+    build_changed: bool
+    samples: Sequence[Samples]
+
+
+def measured_of(records: Sequence[Record]) -> Measured:
+    """The replicates of one trial, in any order, failed ones included, of the newest build.
+
+    Raises:
+        ValueError: no records, or records of several trials.
+    """
+    if len({record.trial_id for record in records}) != 1:
+        raise ValueError("records of exactly one trial are needed")
+    every = sorted(records, key=lambda record: record.replicate)
+    kept, _ = newest(every, build_of)
+    return Measured(
+        records=kept,
+        counted=_choose_records(kept),
+        labels=tuple(dict.fromkeys(label for record in kept for label in record.modes)),
+        build_changed=len(kept) < len(every),
+        samples=samples_of(kept),
+    )
+
+
+def samples_of(records: Iterable[Record]) -> list[Samples]:
+    """The blocks of each replicate that count."""
+    return [
+        Samples(
+            counted_rounds(record),
+            contaminated=record.status is Status.CONTAMINATED,
+            on_gpu=is_on_gpu(record),
+        )
+        for record in records
+    ]
+
+
+def is_on_gpu(record: Record) -> bool:
+    """True if a GPU was measured."""
+    return record.device.get("kind") == "gpu"
+
+
+def counted_rounds(record: Record) -> tuple[Round, ...]:
+    """A replicate's rounds; none where it was cut short before the `rounds_min` of its effort."""
+    if all(one.flag != Flag.CUT_SHORT for one in record.flags):
+        return record.rounds
+    least = record.trial.effort.rounds_min or stats.MIN_PAIRS
+    enough = sum(not one.dirty for one in record.rounds) >= least
+    return record.rounds if enough else ()
+
+
+def _choose_records(records: Sequence[Record]) -> Sequence[Record]:
+    """The clean records, where one has enough rounds; else all."""
+    clean = [record for record in records if record.status is not Status.CONTAMINATED]
+    return (
+        clean
+        if any(len(counted_rounds(record)) >= stats.MIN_PAIRS for record in clean)
+        else records
+    )
+
+
+def figures_of(trial: Measured) -> dict[Key, Figure]:
+    """The figures of the modes and of their comparisons, as logs."""
+    made: list[Figure | None] = []
+    alone = by_role(trial.labels).get(Mode.INPUT.role, "")
+    for label in trial.labels:
+        outcomes = [record.modes[label] for record in trial.counted if label in record.modes]
+        made.append(figure("call", trial.samples, label))
+        if alone and mode_of(label).entry is Entry.FIT:
+            share = figure("input_share", trial.samples, alone, label)
+            made.append(share and msgspec.structs.replace(share, labels=(label,)))
+        values: dict[str, list[float | None]] = {
+            "prepare": [speedup.prepare_s(outcome) for outcome in outcomes],
+            "copy_input": [outcome.copies_s.get("input") for outcome in outcomes],
+            "copy_output": [outcome.copies_s.get("output") for outcome in outcomes],
+        }
+        busy = any(record.status is Status.CONTAMINATED for record in trial.counted)
+        made += [_figure(name, (label,), seconds, busy) for name, seconds in values.items()]
+        made += _latencies(trial.counted, label, busy)
+        made += [_sustained_ratio(trial.counted, label), energy_of(trial.counted, label)]
+    made.append(idle_power_of(trial.counted))
+    on_gpu = any(map(is_on_gpu, trial.records))
+    for pair in comparison_pairs(trial.labels):
+        made += [figure(name, trial.samples, *pair) for name in ("speedup", LATENCY)]
+        counted, contaminated = counting(trial.samples, *pair)
+        made.append(None if contaminated else speedup.across_of(counted, *pair, on_gpu=on_gpu))
+        made.append(_figure("memory", pair, _memory_ratios(trial.counted, *pair), False))
+    return {
+        (one.name, one.labels): msgspec.structs.replace(one, on_gpu=on_gpu)
+        for one in made
+        if one is not None
+    }
+
+
+def _figure(
+    name: str, labels: tuple[str, ...], values: Iterable[float | None], contaminated: bool
+) -> Figure | None:
+    """The figure of one positive value of each replicate; None where none has one."""
+    logs = [math.log(value) for value in values if value]
+    return figure_of(name, labels, logs, contaminated=contaminated) if logs else None
+
+
+def _memory_ratios(
+    records: Sequence[Record], baseline: str, candidate: str
+) -> Iterator[float | None]:
+    """The candidate's steady memory over the baseline's, of each replicate."""
+    for record in records:
+        sizes = [
+            record.modes[label].steady_memory_bytes if label in record.modes else None
+            for label in (baseline, candidate)
+        ]
+        yield sizes[1] / sizes[0] if sizes[0] and sizes[1] else None
+
+
+def _latencies(records: Sequence[Record], label: str, contaminated: bool) -> Iterator[Figure]:
+    """Percentiles of the latency: the mean of the logs of each replicate's."""
+    measured = [
+        (record.modes[label].latencies_s, _single_calls(record, label))
+        for record in records
+        if label in record.modes and record.modes[label].latencies_s
+    ]
+    calls = sum(len(latencies_s) for latencies_s, _ in measured)
+    for name, share in (("latency_p50", 0.5), ("latency_p90", 0.9), ("latency_p99", 0.99)):
+        if measured and (share < 0.99 or calls >= MIN_P99_CALLS):
+            within = [
+                stats.log_quantile(latencies_s, share, group=group)
+                for latencies_s, group in measured
+            ]
+            values, errors = zip(*within, strict=True)
+            counts = [-(-len(latencies_s) // group) for latencies_s, group in measured]
+            yield figure_of(name, (label,), values, errors, counts, contaminated=contaminated)
+
+
+def _single_calls(record: Record, label: str) -> int:
+    """Number of consecutive single calls of a mode: those of a round resemble each other."""
+    blocks = [block for one in record.rounds for block in one.blocks if block.mode == label]
+    alone = 1 if any(block.calls == 1 for block in blocks) else PASS_GROUP
+    return max((len(block.single_ns) for block in blocks), default=0) or alone
+
+
+def _sustained_ratio(records: Sequence[Record], label: str) -> Figure | None:
+    """Time of a call alone, in the second half of that time, / in the rounds, as medians."""
+    ratios = []
+    for record in records:
+        alone = record.modes[label].sustained_call_s if label in record.modes else ()
+        rounds = [
+            block.call_s
+            for one in record.rounds
+            for block in one.blocks
+            if block.mode == label and not one.dirty
+        ]
+        if alone and rounds:
+            late = alone[len(alone) // 2 :]
+            ratios.append(statistics.median(late) / statistics.median(rounds))
+    return _figure("sustained", (label,), ratios, False)
