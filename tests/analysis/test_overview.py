@@ -12,9 +12,9 @@ from headline_rows import row
 from xla_sweeps.analysis.overview import answers, geometric_mean, overview
 from xla_sweeps.report.overall import overall_answer as answer
 from xla_sweeps.schema.columns import Verdict
+from xla_sweeps.schema.comparisons import by_scenario
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import ComparisonRow
-from xla_sweeps.schema.scenarios import by_scenario
 
 
 def test_counts_and_means_are_those_of_the_rows() -> None:

@@ -14,7 +14,7 @@ from xla_sweeps.analysis.shapes import Price, Way, pays_from, price_of, steps_of
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.terminal.shapes import answer, shapes_text
 from xla_sweeps.schema.measurement import Flag, Flagged, Status
-from xla_sweeps.schema.scenarios import Scenario
+from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.trial import LATER
 
 FIRST = {"graph": 1.0, "graph_dynamic": 1.0, "xla": 4.0}

@@ -16,8 +16,8 @@ from xla_sweeps.analysis.overview import overview
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import UNFINISHED, Failure, Flagged, ModeOutcome, Phase, Status
+from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.scenarios import Scenario
 
 
 def test_contaminated_rounds_are_excluded_while_enough_others_remain() -> None:

@@ -16,7 +16,7 @@ from stand_in import GREEDY, PLACES, measured, trial_of
 
 from xla_sweeps.schema.backend import backend_named
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.scenarios import SCENARIOS, Scenario
+from xla_sweeps.schema.modes import SCENARIOS, Scenario
 from xla_sweeps.trial.replicate import ReplicateResult
 
 pytestmark = [

@@ -17,7 +17,7 @@ from other_environments import measured, python_of
 from paths import ROOT, SUPPORT
 
 from xla_sweeps.schema.backend import backend_named, backends
-from xla_sweeps.schema.scenarios import SCENARIOS
+from xla_sweeps.schema.modes import SCENARIOS
 from xla_sweeps.schema.trial import Precision
 
 pytestmark = [

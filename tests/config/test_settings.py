@@ -17,9 +17,9 @@ from xla_sweeps.config.own_folder import OwnFolder
 from xla_sweeps.config.scenario import candidate_mode
 from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.errors import ConfigError, DeviceError
+from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.options import BY_NAME
 from xla_sweeps.schema.overrides import asked_of
-from xla_sweeps.schema.scenarios import Scenario
 from xla_sweeps.schema.trial import Precision, request_id
 from xla_sweeps.system.devices import cpu_name
 from xla_sweeps.system.installation import how_to_install

@@ -12,8 +12,8 @@ from xla_sweeps.report.advice import answer
 from xla_sweeps.report.next_steps import command_of, fastest_way, next_steps
 from xla_sweeps.report.terminal.tables import show_trial
 from xla_sweeps.schema.measurement import Flagged
+from xla_sweeps.schema.modes import SCENARIOS, Scenario
 from xla_sweeps.schema.row import ComparisonRow
-from xla_sweeps.schema.scenarios import SCENARIOS, Scenario
 
 
 def headline(**call_s: float) -> ComparisonRow:

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import pytest
 
-from xla_sweeps.schema.modes import (
-    DEFAULT_BACKEND,
-    MODES,
-    Entry,
-    Execution,
-    Mode,
-    is_aa_pair,
-    is_mode,
-    label_modes,
-    label_of,
-    mode_of,
-    parse,
-)
-from xla_sweeps.schema.scenarios import (
-    JIT_CANDIDATES,
-    SCENARIOS,
-    Scenario,
+from xla_sweeps.schema.comparisons import (
     baseline_of,
     comparison_pairs,
     headline_candidates,
     headline_of,
     implied_modes,
+    is_aa_pair,
     is_told_by,
+    label_modes,
+)
+from xla_sweeps.schema.modes import (
+    DEFAULT_BACKEND,
+    JIT_CANDIDATES,
+    MODES,
+    SCENARIOS,
+    Entry,
+    Execution,
+    Mode,
+    Scenario,
+    is_mode,
+    label_of,
+    mode_of,
+    parse,
 )
 
 

@@ -11,9 +11,9 @@ from paths import ROOT
 from xla_sweeps.config import catalog
 from xla_sweeps.config.compose import group_choices
 from xla_sweeps.schema import options
+from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.option import description
 from xla_sweeps.schema.options import BY_NAME, OPTIONS
-from xla_sweeps.schema.scenarios import Scenario
 
 PRIVATE = {"hydra", "defaults"}
 

@@ -14,9 +14,9 @@ from factories import TRIAL, make_record
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.labels import TELLING, told_apart
+from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.row import QUESTION, columns_of, value_of
-from xla_sweeps.schema.scenarios import Scenario
 from xla_sweeps.schema.trial import Data, InputSpec, Precision, Training, Trial
 
 NOT_ASKED: Mapping[str, str] = {

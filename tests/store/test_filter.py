@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.columns import STATISTICS_VERSION
+from xla_sweeps.schema.comparisons import headline_of
 from xla_sweeps.schema.measurement import Flagged
+from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.row import COLUMNS, row_dict
-from xla_sweeps.schema.scenarios import Scenario, headline_of
 from xla_sweeps.store.filter import ALIASES, matching, parse_filter
 from xla_sweeps.store.table import schema
 

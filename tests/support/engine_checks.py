@@ -26,8 +26,7 @@ from xla_sweeps.backends.keras.sources import OWN, LoadedModel
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.backend import backend_named
 from xla_sweeps.schema.measurement import ModeOutcome
-from xla_sweeps.schema.modes import mode_of
-from xla_sweeps.schema.scenarios import Scenario
+from xla_sweeps.schema.modes import Scenario, mode_of
 from xla_sweeps.schema.trial import COMPILED, InputSpec, Precision, ReplicateJob, Training
 from xla_sweeps.trial import protocol
 from xla_sweeps.trial.failures import diagnose_exception, error_text

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from xla_sweeps.schema.comparisons import headline_of, implied_modes
 from xla_sweeps.schema.measurement import (
     Agreement,
     Block,
@@ -21,11 +22,10 @@ from xla_sweeps.schema.measurement import (
     Status,
     Trend,
 )
-from xla_sweeps.schema.modes import mode_of
+from xla_sweeps.schema.modes import JIT_CANDIDATES, Scenario, mode_of
 from xla_sweeps.schema.options import BY_NAME, LOCAL, RUNTIME
 from xla_sweeps.schema.overrides import asked_of, overrides, runtime_text
 from xla_sweeps.schema.record import GpuSpan, ModelFacts, Record, with_digest
-from xla_sweeps.schema.scenarios import JIT_CANDIDATES, Scenario, headline_of, implied_modes
 from xla_sweeps.schema.trial import (
     Effort,
     InputSpec,

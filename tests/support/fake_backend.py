@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_sweeps.schema import modes, scenarios
+from xla_sweeps.schema import modes
 from xla_sweeps.schema.backend import BACKENDS, Backend, KnownFailure
 from xla_sweeps.schema.measurement import INPUTS, Agreement, Status
 from xla_sweeps.schema.modes import Mode
@@ -65,7 +65,7 @@ OTHER = replace(
 
 
 def declare() -> None:
-    """Declare the backends in `schema.backend`, `schema.modes` and `schema.scenarios`."""
+    """Declare the backends in `schema.backend` and `schema.modes`."""
     for name in ("fake", "other"):
         BACKENDS[name] = f"{__name__}:{name.upper()}"
         _declare_modes(name)
@@ -79,10 +79,10 @@ def _declare_modes(backend: str) -> None:
         mode.entry, mode.execution, mode.steps, mode.backend = *twin.role, backend
         modes.MODES[str(mode)] = mode  # type: ignore[index]
         modes._WORDS[mode] = (f"{backend} {twin}", f"{backend}({twin})")  # type: ignore[index]
-        for scenario, facts in scenarios.SCENARIOS.items():
+        for scenario, facts in modes.SCENARIOS.items():
             if twin in facts.modes:
                 more = replace(facts, modes=(*facts.modes, mode))
-                scenarios.SCENARIOS[scenario] = more  # type: ignore[index]
+                modes.SCENARIOS[scenario] = more  # type: ignore[index]
 
 
 def _own(name: str, default: str) -> str:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from xla_sweeps.schema.modes import Mode
+from xla_sweeps.schema.comparisons import headline_of
+from xla_sweeps.schema.modes import SCENARIOS, Mode, Scenario
 from xla_sweeps.schema.option import choices_of
 from xla_sweeps.schema.options import PURPOSES
-from xla_sweeps.schema.scenarios import SCENARIOS, Scenario, headline_of
 from xla_sweeps.schema.trial import Effort
 
 

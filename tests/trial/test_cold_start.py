@@ -10,7 +10,7 @@ from factories import EFFORT, TRIAL
 from scripted import scripted
 
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.scenarios import Scenario
+from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.trial.replicate import ReplicateResult
 
 FOUR = replace(EFFORT, rounds_min=4, rounds_max=4)

@@ -18,9 +18,9 @@ from xla_sweeps.analysis.matching import ComparedTrial, Side
 from xla_sweeps.analysis.noise import Day, days_of
 from xla_sweeps.analysis.pool import NOTHING
 from xla_sweeps.schema.columns import Verdict
+from xla_sweeps.schema.comparisons import by_count
 from xla_sweeps.schema.measurement import UNFINISHED, Status
 from xla_sweeps.schema.row import ModeState, flag_words
-from xla_sweeps.schema.scenarios import by_count
 
 THROUGHPUT, SPEEDUP = "throughput", "speedup"
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.schema.comparisons import implied_modes, label_modes
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.modes import label_modes
 from xla_sweeps.schema.options import LOCAL
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.scenarios import implied_modes
 
 
 def headline_failed(records: Sequence[Record]) -> bool:

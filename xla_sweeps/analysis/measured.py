@@ -14,11 +14,11 @@ from xla_sweeps.analysis.energy import energy_of, idle_power_of
 from xla_sweeps.analysis.estimates import LATENCY, Samples, counting, figure
 from xla_sweeps.analysis.interval import figure_of
 from xla_sweeps.analysis.pool import Key
+from xla_sweeps.schema.comparisons import by_role, comparison_pairs
 from xla_sweeps.schema.measurement import Flag, Round, Status
-from xla_sweeps.schema.modes import Entry, Mode, by_role, mode_of
+from xla_sweeps.schema.modes import Entry, Mode, mode_of
 from xla_sweeps.schema.record import Record, build_of, newest
 from xla_sweeps.schema.row import Figure
-from xla_sweeps.schema.scenarios import comparison_pairs
 
 MIN_P99_CALLS = 1000
 

@@ -15,9 +15,10 @@ import numpy.typing as npt
 from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.ranking import SETTING
 from xla_sweeps.schema.columns import MEASURED, Verdict
+from xla_sweeps.schema.comparisons import by_count, headline_of
 from xla_sweeps.schema.measurement import UNFINISHED
+from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.row import QUESTION, ComparisonRow, value_of
-from xla_sweeps.schema.scenarios import Scenario, by_count, headline_of
 
 MIN_FOR_SPREAD = 8  # models from which on it is said where 8 of 10 pairs lie
 

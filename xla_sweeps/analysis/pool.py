@@ -22,7 +22,7 @@ from xla_sweeps.analysis.interval import (
     errors_of,
     is_noisy,
 )
-from xla_sweeps.schema.modes import is_aa_pair
+from xla_sweeps.schema.comparisons import is_aa_pair
 from xla_sweeps.schema.row import Figure
 
 MIN_FLOOR = 0.01

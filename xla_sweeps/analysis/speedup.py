@@ -30,6 +30,7 @@ from xla_sweeps.schema.columns import (
     SpeedupColumns,
     Verdict,
 )
+from xla_sweeps.schema.comparisons import headline_pairs, is_aa_pair
 from xla_sweeps.schema.measurement import (
     NOT_REACHED,
     UNFINISHED,
@@ -40,12 +41,10 @@ from xla_sweeps.schema.measurement import (
     Phase,
     Status,
 )
-from xla_sweeps.schema.modes import is_aa_pair
 from xla_sweeps.schema.options import LOCAL
 from xla_sweeps.schema.overrides import data_name, inputs_text, runtime_text
 from xla_sweeps.schema.record import ModelFacts, Record, wall_s
 from xla_sweeps.schema.row import ComparisonRow, Figure, ModeSummary
-from xla_sweeps.schema.scenarios import headline_pairs
 from xla_sweeps.schema.trial_columns import TrialColumns
 
 HOST_BOUND_INDEX = 0.9

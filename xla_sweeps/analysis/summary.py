@@ -13,11 +13,11 @@ from xla_sweeps.analysis.judging import judge_columns
 from xla_sweeps.analysis.measured import counted_rounds, figures_of, measured_of
 from xla_sweeps.analysis.mode_summary import summarize_mode
 from xla_sweeps.analysis.pool import MIN_FLOOR, NOTHING, Key, Pool
+from xla_sweeps.schema.comparisons import by_role, comparison_pairs
 from xla_sweeps.schema.measurement import Flag, Flagged
-from xla_sweeps.schema.modes import Mode, by_role
+from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import ComparisonRow, Estimate, Figure, TrialSummary, columns_of, row_of
-from xla_sweeps.schema.scenarios import comparison_pairs
 
 
 def summarize(records: Sequence[Record], *, pool: Pool | None = NOTHING) -> TrialSummary:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.pool import MIN_FLOOR
 from xla_sweeps.schema.columns import MEASURED
+from xla_sweeps.schema.comparisons import is_aa_pair
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.modes import is_aa_pair
 from xla_sweeps.schema.row import ComparisonRow
 
 NOMINAL = 0.05

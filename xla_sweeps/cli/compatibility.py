@@ -21,9 +21,9 @@ from xla_sweeps.errors import LEFT_CODE, ConfigError, StoreError, unknown_name
 from xla_sweeps.report import export
 from xla_sweeps.report.compatibility import markdown_text, sentence, text_of
 from xla_sweeps.report.terminal.console import warn
+from xla_sweeps.schema.comparisons import headline_of
 from xla_sweeps.schema.options import LOCAL
 from xla_sweeps.schema.row import row_dict
-from xla_sweeps.schema.scenarios import headline_of
 from xla_sweeps.store import rows
 from xla_sweeps.sweeps.compose import Composer, Task
 from xla_sweeps.sweeps.definition import Sweep

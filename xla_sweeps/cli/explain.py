@@ -15,8 +15,8 @@ from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.report import export
+from xla_sweeps.schema.modes import SCENARIOS
 from xla_sweeps.schema.overrides import keys_of
-from xla_sweeps.schema.scenarios import SCENARIOS
 from xla_sweeps.system.text import displayable
 
 

@@ -13,27 +13,23 @@ from typing import Any, NoReturn
 from xla_sweeps.config import catalog, local_model, values
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.backend import backend_named
+from xla_sweeps.schema.comparisons import by_backend, implied_modes, label_modes
 from xla_sweeps.schema.modes import (
     DEFAULT_BACKEND,
+    JIT_CANDIDATES,
     MODES,
+    SCENARIOS,
+    STARTING,
+    TAKING_BATCHES,
     Entry,
     Execution,
     Mode,
-    by_backend,
-    label_modes,
+    Scenario,
     mode_in,
     mode_of,
     parse,
 )
 from xla_sweeps.schema.options import LOCAL, SYNTHETIC
-from xla_sweeps.schema.scenarios import (
-    JIT_CANDIDATES,
-    SCENARIOS,
-    STARTING,
-    TAKING_BATCHES,
-    Scenario,
-    implied_modes,
-)
 from xla_sweeps.schema.trial import (
     COMPILED,
     Data,

@@ -30,9 +30,9 @@ from xla_sweeps.config.scenario import (
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema import options
 from xla_sweeps.schema.backend import backend_named, backends_of
+from xla_sweeps.schema.comparisons import by_backend
 from xla_sweeps.schema.environment_options import WANDB_TRACKERS, WANDB_VARIABLES
-from xla_sweeps.schema.modes import by_backend
-from xla_sweeps.schema.scenarios import Scenario
+from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.trial import (
     MAX_ROUNDS,
     CompileCache,

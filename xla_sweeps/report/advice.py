@@ -14,10 +14,10 @@ from xla_sweeps.report.flag_texts import FLAG_TEXTS
 from xla_sweeps.report.sentences import FAILURES, REMARKS, fill
 from xla_sweeps.schema.backend import backend_named
 from xla_sweeps.schema.columns import IMPORTED, Verdict
+from xla_sweeps.schema.comparisons import by_backend, facts_of, headline_of, is_aa_pair
 from xla_sweeps.schema.measurement import Flag, Flagged, Status
-from xla_sweeps.schema.modes import Execution, Mode, by_backend, is_aa_pair, mode_of, parse
+from xla_sweeps.schema.modes import Execution, Mode, mode_of, parse
 from xla_sweeps.schema.row import ComparisonRow
-from xla_sweeps.schema.scenarios import facts_of, headline_of
 from xla_sweeps.schema.trial import EXAMPLE
 from xla_sweeps.system.text import count_noun
 

@@ -10,7 +10,7 @@ from xla_sweeps.report.advice import CONTAMINATED, SYMBOLS
 from xla_sweeps.report.figures import NONE, decimals, interval, times
 from xla_sweeps.report.labels import short_devices
 from xla_sweeps.schema.columns import Verdict
-from xla_sweeps.schema.scenarios import by_scenario
+from xla_sweeps.schema.comparisons import by_scenario
 from xla_sweeps.system.text import count_noun
 
 RATIOS = "ratios are B / A: above 1×, B is faster"

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from xla_sweeps.report.figures import digits, interval, times
 from xla_sweeps.report.row_cells import is_contaminated, row_names
 from xla_sweeps.schema.columns import Verdict
+from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.row import ComparisonRow
-from xla_sweeps.schema.scenarios import Scenario
 from xla_sweeps.system.text import displayable
 
 _COLOURS = {Verdict.FASTER: "#0072b2", Verdict.SLOWER: "#b34700", Verdict.EQUIVALENT: "#808790"}

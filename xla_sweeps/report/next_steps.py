@@ -12,10 +12,10 @@ from xla_sweeps.report.advice import name_of
 from xla_sweeps.report.figures import times
 from xla_sweeps.report.sentences import fill
 from xla_sweeps.schema.columns import IMPORTED, Verdict
+from xla_sweeps.schema.comparisons import facts_of, is_aa_pair, is_told_by
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.modes import DEFAULT_BACKEND, Execution, is_aa_pair, mode_of
+from xla_sweeps.schema.modes import DEFAULT_BACKEND, Execution, Scenario, mode_of
 from xla_sweeps.schema.row import ComparisonRow, ModeSummary
-from xla_sweeps.schema.scenarios import Scenario, facts_of, is_told_by
 
 _OF_THE_MODEL = frozenset(
     ("model", "source", "resolution", "batch_size", "path", "import", "trust_code", "precision")

@@ -12,8 +12,8 @@ from xla_sweeps.report.advice import capitalize, count_calls, name_of
 from xla_sweeps.report.figures import percent, short_duration, times
 from xla_sweeps.report.labels import join_words, short_device
 from xla_sweeps.report.sentences import AGREEING, DEVICES_NAMED, NOTHING, OTHERWISE, RULES, fill
+from xla_sweeps.schema.comparisons import is_told_by
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.scenarios import is_told_by
 from xla_sweeps.system.text import count_noun
 
 

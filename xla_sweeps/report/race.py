@@ -10,8 +10,8 @@ from typing import Any
 from xla_sweeps.analysis.race import Advice, Setting, Way
 from xla_sweeps.report.advice import capitalize, name_of, throughput_unit
 from xla_sweeps.report.figures import call_time, number, percent, size, times
+from xla_sweeps.schema.comparisons import facts_of, headline_of
 from xla_sweeps.schema.modes import mode_of
-from xla_sweeps.schema.scenarios import facts_of, headline_of
 from xla_sweeps.schema.trial import Trial
 from xla_sweeps.system.text import count_noun, displayable
 

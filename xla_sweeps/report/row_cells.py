@@ -10,9 +10,9 @@ from xla_sweeps.report import advice, markdown
 from xla_sweeps.report.figures import NONE, interval, number, times
 from xla_sweeps.report.labels import distinctions, short_devices
 from xla_sweeps.schema.columns import IMPORTED
+from xla_sweeps.schema.comparisons import by_scenario
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import ComparisonRow, precision_words
-from xla_sweeps.schema.scenarios import by_scenario
 from xla_sweeps.system.text import displayable
 
 Groups = tuple[tuple[str, ...], ...]

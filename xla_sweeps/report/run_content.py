@@ -14,11 +14,11 @@ from typing import Any
 from xla_sweeps.report.advice import answer
 from xla_sweeps.report.markdown import escape
 from xla_sweeps.schema.columns import STATISTICS_VERSION
+from xla_sweeps.schema.comparisons import baseline_of, by_role, headline_candidates
 from xla_sweeps.schema.measurement import Round, Status
-from xla_sweeps.schema.modes import Mode, by_role
+from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.record import GpuSpan, Record
 from xla_sweeps.schema.row import ComparisonRow, TrialSummary, value_of
-from xla_sweeps.schema.scenarios import baseline_of, headline_candidates
 from xla_sweeps.system.files import read_regular
 from xla_sweeps.system.text import displayable, redact
 from xla_sweeps.trial.tracking import RunHeader

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.scenarios import Scenario
+from xla_sweeps.schema.modes import Scenario
 
 TOO_LITTLE = "too little to tell"
 

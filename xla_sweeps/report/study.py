@@ -15,8 +15,8 @@ from xla_sweeps.report.compatibility import HEADINGS, by_source, sentence
 from xla_sweeps.report.figures import NONE, decimals, interval, scale_count, three_digits, times
 from xla_sweeps.report.labels import setting_words, short_devices
 from xla_sweeps.report.sentences import SETTLE, TOO_LITTLE
+from xla_sweeps.schema.comparisons import by_count, headline_of
 from xla_sweeps.schema.row import ComparisonRow, value_of
-from xla_sweeps.schema.scenarios import by_count, headline_of
 from xla_sweeps.system.text import count_noun
 
 if TYPE_CHECKING:

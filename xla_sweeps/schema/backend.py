@@ -10,8 +10,9 @@ from functools import cache
 from typing import Any
 
 from xla_sweeps.errors import ConfigError
+from xla_sweeps.schema.comparisons import by_backend
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.modes import DEFAULT_BACKEND, by_backend
+from xla_sweeps.schema.modes import DEFAULT_BACKEND
 from xla_sweeps.schema.trial import Trial
 
 BACKENDS: dict[str, str] = {

@@ -1,8 +1,9 @@
-"""Modes: what is called, how it is executed, and the labels of modes in a trial."""
+"""Modes: what is called, and how it is executed; scenarios: what a call does, in which modes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 
@@ -283,37 +284,179 @@ def label_of(mode: Mode, copy: int = 1) -> str:
     return f"{mode}_{copy}" if copy > 1 else str(mode)
 
 
-def label_modes(modes: Sequence[Mode]) -> tuple[str, ...]:
-    """Distinct labels for modes that may repeat: `graph, graph` becomes `graph, graph_2`."""
-    return tuple(
-        label_of(mode, list(modes[: position + 1]).count(mode))
-        for position, mode in enumerate(modes)
-    )
-
-
-@cache
-def is_aa_pair(first: str, second: str) -> bool:
-    """True if two labels, none of them "", are copies of one mode: their true speedup is 1."""
-    return "" not in (first, second) and first != second and mode_of(first) is mode_of(second)
-
-
-def by_backend(modes: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The labels of each backend, in the order given; the default backend's first."""
-    groups: dict[str, tuple[str, ...]] = {}
-    for label in modes:
-        backend = mode_of(label).backend
-        groups[backend] = (*groups.get(backend, ()), label)
-    return dict(sorted(groups.items(), key=lambda group: group[0] != DEFAULT_BACKEND))
-
-
-def by_role(modes: Iterable[str]) -> dict[Role, str]:
-    """The labels of the first backend that are no further copies, by what their modes are."""
-    first = next(iter(by_backend(filter(is_mode, modes)).values()), ())
-    labels = [(label, *parse(label)) for label in first]
-    return {mode.role: str(label) for label, mode, copy in labels if copy == 1}
-
-
 def mode_in(backend: str, role: Role) -> Mode | None:
     """The mode of a backend that has this role, or None."""
     modes = (mode for mode in MODES.values() if (mode.backend, mode.role) == (backend, role))
     return next(modes, None)
+
+
+class Scenario(StrEnum):
+    """Work of one timed call; `SCENARIOS` declares each."""
+
+    CALL = "call"
+    DETECT = "detect"
+    PREDICT = "predict"
+    TRAIN_STEP = "train_step"
+    FIT = "fit"
+    COLD_START = "cold_start"
+    NEW_SHAPES = "new_shapes"
+
+
+_WORKER_MODE = "xla_sweeps.trial.contender:WorkerMode"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioFacts:
+    """Facts of a scenario.
+
+    Attributes:
+        default: those measured unless `modes` says otherwise, before `jit` chooses the candidate.
+        jit: the candidate of each value of `jit` in lower case, as Hydra, W&B and people write it.
+            Those of `false` and `true` are what the scenario's headline compares.
+        write: what a Keras user writes, and where, with `jit_compile={switch}` in it.
+        named_by: the ways of calling that tell the scenario by their name.
+        is_epoch: whether a call is an epoch, with its own input.
+        why_lacking: reason why a backend has no mode of it; "" where each has some.
+        contender: the class of what takes turns in rounds (`trial.contender`).
+    """
+
+    meaning: str
+    modes: tuple[Mode, ...]
+    default: tuple[Mode, ...]
+    jit: Mapping[str, Mode]
+    call: str = "call"
+    write: str = "tf.function(model, jit_compile={switch}), called instead of model(x)"
+    named_by: tuple[Entry, ...] = ()
+    trains: bool = False
+    takes_batches: bool = False
+    is_epoch: bool = False
+    why_lacking: str = ""
+    contender: str = _WORKER_MODE
+
+    @property
+    def starts_processes(self) -> bool:
+        """True if a call is no call of a worker, but takes the seconds that a process does."""
+        return self.contender != _WORKER_MODE
+
+
+def _jit(*, true: Mode, false: Mode, null: Mode, auto: Mode) -> dict[str, Mode]:
+    return {"true": true, "false": false, "null": null, "none": null, "auto": auto}
+
+
+def _modes_of(*entries: Entry) -> tuple[Mode, ...]:
+    """All modes that call in one of these ways."""
+    return tuple(mode for mode in Mode if mode.entry in entries)
+
+
+_FORWARD = ScenarioFacts(
+    meaning="the forward pass",
+    modes=(_M.EAGER, _M.DEFAULT, _M.GRAPH, _M.XLA, _M.AUTOCLUSTER),
+    default=(_M.EAGER, _M.GRAPH, _M.XLA),
+    jit=_jit(true=_M.XLA, false=_M.GRAPH, null=_M.DEFAULT, auto=_M.AUTOCLUSTER),
+)
+
+SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
+    Scenario.CALL: replace(
+        _FORWARD,
+        modes=(
+            *(*_FORWARD.modes, _M.JAX_EAGER, _M.JAX_XLA),
+            *(_M.TORCH_EAGER, _M.TORCH_COMPILE, _M.TORCH_EXPORT),
+            *(
+                _M.TORCH_COMPILE_REDUCE_OVERHEAD,
+                _M.TORCH_COMPILE_MAX_AUTOTUNE,
+                _M.TORCH_COMPILE_DYNAMIC,
+            ),
+        ),
+    ),
+    Scenario.DETECT: replace(
+        _FORWARD,
+        meaning="a detector's forward pass, decoding and non-max suppression",
+        write="tf.function(jit_compile={switch}) on the function that calls and decodes",
+        why_lacking="the detectors decode their boxes in TensorFlow",
+    ),
+    Scenario.PREDICT: ScenarioFacts(
+        meaning="Keras's predict, and what people call instead",
+        modes=(*_FORWARD.modes, *_modes_of(Entry.HOST, Entry.PREDICT, Entry.PREDICT_ON_BATCH)),
+        default=(
+            *(_M.CALL_HOST, _M.GRAPH_HOST, _M.XLA_HOST),
+            *(_M.PREDICT, _M.PREDICT_GRAPH, _M.PREDICT_XLA),
+        ),
+        jit=_jit(
+            true=_M.PREDICT_XLA,
+            false=_M.PREDICT_GRAPH,
+            null=_M.PREDICT_AUTO,
+            auto=_M.PREDICT_AUTO,
+        ),
+        write="model.compile(jit_compile={switch}) before model.predict",
+        named_by=(Entry.PREDICT, Entry.PREDICT_ON_BATCH),
+        takes_batches=True,
+    ),
+    Scenario.TRAIN_STEP: ScenarioFacts(
+        meaning="one step: forward pass, loss, gradients, optimizer",
+        modes=(
+            *(_M.EAGER, _M.GRAPH, _M.XLA, *_modes_of(Entry.TRAIN_ON_BATCH)),
+            *(_M.JAX_EAGER, _M.JAX_XLA, _M.TORCH_EAGER, _M.TORCH_COMPILE),
+        ),
+        default=(_M.GRAPH, _M.XLA, _M.TRAIN_ON_BATCH_GRAPH, _M.TRAIN_ON_BATCH_XLA),
+        jit=_jit(
+            true=_M.XLA,
+            false=_M.GRAPH,
+            null=_M.TRAIN_ON_BATCH_AUTO,
+            auto=_M.TRAIN_ON_BATCH_AUTO,
+        ),
+        call="step",
+        write="model.compile(..., jit_compile={switch}), or @tf.function on your own step",
+        trains=True,
+    ),
+    Scenario.FIT: ScenarioFacts(
+        meaning="Keras's fit, with its input pipeline",
+        modes=(_M.INPUT, _M.GRAPH, _M.XLA, *_modes_of(Entry.FIT, Entry.FIT_NUMPY)),
+        default=(_M.INPUT, _M.GRAPH, _M.XLA, _M.FIT_GRAPH, _M.FIT_XLA),
+        jit=_jit(true=_M.FIT_XLA, false=_M.FIT_GRAPH, null=_M.FIT_AUTO, auto=_M.FIT_AUTO),
+        call="epoch",
+        write="model.compile(..., jit_compile={switch}) before model.fit",
+        named_by=(Entry.FIT, Entry.FIT_NUMPY),
+        trains=True,
+        takes_batches=True,
+        is_epoch=True,
+        why_lacking="its input pipeline is TensorFlow's tf.data",
+    ),
+    Scenario.COLD_START: ScenarioFacts(
+        meaning="from the start of a process to its first answer",
+        modes=(
+            *(_M.DEFAULT, _M.GRAPH, _M.XLA, _M.SAVED_GRAPH, _M.SAVED_XLA),
+            *(_M.JAX_XLA, _M.TORCH_COMPILE, _M.TORCH_EXPORT),
+        ),
+        default=(_M.GRAPH, _M.XLA, _M.SAVED_XLA),
+        jit=_jit(true=_M.XLA, false=_M.GRAPH, null=_M.DEFAULT, auto=_M.DEFAULT),
+        call="start",
+        write="tf.function(model, jit_compile={switch}), in a process that is started to answer",
+        contender="xla_sweeps.trial.cold_start:ColdStart",
+    ),
+    Scenario.NEW_SHAPES: replace(
+        _FORWARD,
+        meaning="the first call of each of several shapes, and a later one",
+        modes=(
+            *(_M.EAGER, _M.DEFAULT, _M.GRAPH, _M.GRAPH_DYNAMIC, _M.XLA),
+            *(_M.JAX_EAGER, _M.JAX_XLA, _M.TORCH_EAGER, _M.TORCH_COMPILE),
+            _M.TORCH_COMPILE_DYNAMIC,
+        ),
+        default=(_M.GRAPH, _M.GRAPH_DYNAMIC, _M.XLA),
+        jit=_jit(true=_M.XLA, false=_M.GRAPH, null=_M.DEFAULT, auto=_M.DEFAULT),
+        call="stream",
+        write="tf.function(model, jit_compile={switch}), where each shape is called once or twice",
+    ),
+}
+"""The scenarios, and what each measures, compares and is called: the one place that says so."""
+
+TAKING_BATCHES = tuple(scenario for scenario, facts in SCENARIOS.items() if facts.takes_batches)
+"""Those of which one call may take several batches."""
+
+STARTING = next(scenario for scenario, facts in SCENARIOS.items() if facts.starts_processes)
+"""The one of which a call starts a process."""
+
+TRAINING = tuple(scenario for scenario, facts in SCENARIOS.items() if facts.trains)
+"""Those that change the weights."""
+
+JIT_CANDIDATES = SCENARIOS[Scenario.CALL].jit
+"""The values of `jit`, each with the candidate of a forward pass."""

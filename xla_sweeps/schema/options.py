@@ -14,8 +14,7 @@ from typing import Any
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.backend import BACKENDS
 from xla_sweeps.schema.environment_options import ENVIRONMENT
-from xla_sweeps.schema.option import Option
-from xla_sweeps.schema.scenarios import (
+from xla_sweeps.schema.modes import (
     JIT_CANDIDATES,
     SCENARIOS,
     STARTING,
@@ -23,6 +22,7 @@ from xla_sweeps.schema.scenarios import (
     TRAINING,
     Scenario,
 )
+from xla_sweeps.schema.option import Option
 from xla_sweeps.schema.trial import (
     COMPILED,
     OPTIMIZERS,

@@ -17,6 +17,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from xla_sweeps.schema.comparisons import baseline_of, headline_candidates
 from xla_sweeps.schema.measurement import (
     Count,
     Energy,
@@ -27,8 +28,7 @@ from xla_sweeps.schema.measurement import (
     Seconds,
     Status,
 )
-from xla_sweeps.schema.modes import is_mode
-from xla_sweeps.schema.scenarios import SCENARIOS, baseline_of, headline_candidates
+from xla_sweeps.schema.modes import SCENARIOS, is_mode
 from xla_sweeps.schema.trial import (
     EXAMPLE,
     MAX_ROUNDS,

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from xla_sweeps.schema.modes import by_backend, parse
-from xla_sweeps.schema.scenarios import Scenario, baseline_of
+from xla_sweeps.schema.comparisons import baseline_of, by_backend
+from xla_sweeps.schema.modes import Scenario, parse
 
 
 class Precision(StrEnum):

@@ -6,7 +6,7 @@ from dataclasses import MISSING, dataclass
 from typing import Any
 
 from xla_sweeps.schema.column import PAGE, WANDB, Asked, Part, as_column, as_number
-from xla_sweeps.schema.scenarios import STARTING, TAKING_BATCHES, Scenario
+from xla_sweeps.schema.modes import STARTING, TAKING_BATCHES, Scenario
 
 
 def _question(meaning: str, *, unit: str = "", default: Any = MISSING, **part: Any) -> Any:

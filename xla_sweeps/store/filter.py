@@ -30,8 +30,8 @@ from xla_sweeps.analysis.cost import COST_COLUMNS
 from xla_sweeps.errors import REMOVED, ConfigError, did_you_mean, unknown_name
 from xla_sweeps.schema.columns import RESULT, Verdict
 from xla_sweeps.schema.measurement import Flagged, Status
+from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.row import COLUMNS
-from xla_sweeps.schema.scenarios import Scenario
 from xla_sweeps.schema.trial import Precision
 from xla_sweeps.system.text import count_noun
 

@@ -31,10 +31,9 @@ from xla_sweeps.config.own_folder import OwnFolder
 from xla_sweeps.config.settings import Settings
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
 from xla_sweeps.schema.backend import backends, backends_of
-from xla_sweeps.schema.modes import Execution, mode_of, parse
+from xla_sweeps.schema.modes import Execution, Scenario, mode_of, parse
 from xla_sweeps.schema.overrides import flatten, key_of, keys_of, override_value
 from xla_sweeps.schema.record import wall_s
-from xla_sweeps.schema.scenarios import Scenario
 from xla_sweeps.store import rows
 from xla_sweeps.store.store import Store, folder_below
 from xla_sweeps.sweeps.compose import Composer

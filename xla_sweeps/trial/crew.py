@@ -13,9 +13,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from xla_sweeps.schema.comparisons import by_backend
 from xla_sweeps.schema.measurement import Failure, ModeOutcome, Phase, Status
-from xla_sweeps.schema.modes import by_backend, mode_of
-from xla_sweeps.schema.scenarios import SCENARIOS
+from xla_sweeps.schema.modes import SCENARIOS, mode_of
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system.scratch import scratch_folder
 from xla_sweeps.trial import protocol, workers

@@ -13,7 +13,7 @@ from xla_sweeps.config.settings import Settings
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.backend import Backend, backends_of, default_backend
 from xla_sweeps.schema.explanation import Explanation, OpList
-from xla_sweeps.schema.scenarios import SCENARIOS, Scenario
+from xla_sweeps.schema.modes import SCENARIOS, Scenario
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system import environment, programs
 from xla_sweeps.system.installation import install

@@ -19,10 +19,10 @@ from xla_sweeps.analysis.estimates import Samples, figure
 from xla_sweeps.analysis.guard import LOOK, Change, Pair
 from xla_sweeps.config.settings import least_memory_bytes
 from xla_sweeps.errors import ConfigError
+from xla_sweeps.schema.comparisons import headline_candidates
 from xla_sweeps.schema.measurement import OUT_OF_MEMORY, Status
 from xla_sweeps.schema.modes import label_of, mode_of
 from xla_sweeps.schema.record import ModelFacts
-from xla_sweeps.schema.scenarios import headline_candidates
 from xla_sweeps.schema.trial import ReplicateJob, Trial
 from xla_sweeps.system.leases import Leases, whole_replicate
 from xla_sweeps.trial.replicate import WAITING, ReplicateResult, Screen

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from xla_sweeps.schema.comparisons import headline_pairs
 from xla_sweeps.schema.measurement import INPUTS, Block, Flag, Flagged, Phase, Round, Trend
-from xla_sweeps.schema.scenarios import headline_pairs
 from xla_sweeps.schema.trial import ENERGY_PASSES
 from xla_sweeps.system.energy import Meter
 from xla_sweeps.system.process import becomes_readable

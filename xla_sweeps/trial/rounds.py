@@ -10,8 +10,8 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from xla_sweeps.schema.comparisons import headline_pairs
 from xla_sweeps.schema.measurement import INPUTS, Block, Round
-from xla_sweeps.schema.scenarios import headline_pairs
 from xla_sweeps.schema.trial import Effort
 from xla_sweeps.trial.failures import WorkerLost
 from xla_sweeps.trial.pacing import Clock

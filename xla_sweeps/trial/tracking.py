@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from xla_sweeps.schema.backend import Backend, backends_of
+from xla_sweeps.schema.comparisons import headline_candidates, headline_of, is_told_by
 from xla_sweeps.schema.environment_options import TRACKERS, WANDB_DIR
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.schema.modes import mode_of
 from xla_sweeps.schema.overrides import asked_of, data_name, inputs_text, runtime_text
 from xla_sweeps.schema.record import GpuSpan, Record
 from xla_sweeps.schema.row import TrialSummary, precision_words
-from xla_sweeps.schema.scenarios import headline_candidates, headline_of, is_told_by
 from xla_sweeps.schema.trial import TrackerSettings, Trial, size_text
 
 

@@ -12,8 +12,7 @@ from paths import ROOT
 
 from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.schema.modes import Mode
-from xla_sweeps.schema.scenarios import SCENARIOS, Scenario
+from xla_sweeps.schema.modes import SCENARIOS, Mode, Scenario
 
 pytestmark = pytest.mark.tf
 

@@ -16,7 +16,7 @@ from paths import SUPPORT
 from xla_sweeps.backends.keras import own_training
 from xla_sweeps.config import local_model
 from xla_sweeps.schema.measurement import Flag, ModeOutcome
-from xla_sweeps.schema.scenarios import Scenario
+from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.trial import COMPILED, ReplicateJob, Training
 from xla_sweeps.trial import protocol
 from xla_sweeps.worker.learning import FirstSteps

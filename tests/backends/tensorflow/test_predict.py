@@ -20,8 +20,7 @@ from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.backends.tensorflow.scenarios.predict import KerasCalls, PredictBench
 from xla_sweeps.schema.measurement import INPUTS, Flag, Flagged, ModeOutcome, Status
-from xla_sweeps.schema.modes import Mode
-from xla_sweeps.schema.scenarios import SCENARIOS, Scenario
+from xla_sweeps.schema.modes import SCENARIOS, Mode, Scenario
 from xla_sweeps.schema.trial import InputSpec, ReplicateJob
 from xla_sweeps.trial.protocol import Caveat
 

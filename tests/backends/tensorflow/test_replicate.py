@@ -19,7 +19,7 @@ from scripted import scripted
 
 from xla_sweeps.schema.backend import default_backend
 from xla_sweeps.schema.measurement import Load, Phase, Status
-from xla_sweeps.schema.scenarios import Scenario
+from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.trial import Copies, ReplicateJob
 from xla_sweeps.system.leases import Leases
 from xla_sweeps.trial import conductor

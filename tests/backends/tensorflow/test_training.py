@@ -20,8 +20,7 @@ from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench
 from xla_sweeps.backends.tensorflow.training import Trainer
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged, ModeOutcome, Status
-from xla_sweeps.schema.modes import Mode
-from xla_sweeps.schema.scenarios import Scenario
+from xla_sweeps.schema.modes import Mode, Scenario
 from xla_sweeps.schema.trial import OPTIMIZERS, InputSpec, Precision, ReplicateJob, Training, Trial
 from xla_sweeps.trial import protocol
 from xla_sweeps.worker.replicate import Prepared

@@ -20,8 +20,7 @@ from xla_sweeps.backends.tensorflow.scenarios.fit import Epoch, dataset_of
 from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.modes import Entry
-from xla_sweeps.schema.scenarios import SCENARIOS, Scenario
+from xla_sweeps.schema.modes import SCENARIOS, Entry, Scenario
 from xla_sweeps.schema.trial import InputSpec, ReplicateJob, Training, Trial
 
 pytestmark = pytest.mark.tf

@@ -16,8 +16,7 @@ from tiny_training import bench_of, network
 from xla_sweeps.backends.tensorflow.scenarios.fit import dataset_of
 from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.modes import Entry, Mode, mode_of
-from xla_sweeps.schema.scenarios import SCENARIOS, Scenario
+from xla_sweeps.schema.modes import SCENARIOS, Entry, Mode, Scenario, mode_of
 from xla_sweeps.schema.trial import InputSpec, ReplicateJob, Training
 
 pytestmark = pytest.mark.tf

@@ -23,7 +23,7 @@ from xla_sweeps.config import local_model
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.explanation import State, TrapName
 from xla_sweeps.schema.measurement import ModeOutcome, Status
-from xla_sweeps.schema.scenarios import Scenario
+from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.trial import ModelSpec, ReplicateJob, Training
 
 pytestmark = [

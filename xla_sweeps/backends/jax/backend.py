@@ -15,7 +15,7 @@ from xla_sweeps.backends.jax.predict import PredictBench
 from xla_sweeps.backends.jax.training import TrainBench
 from xla_sweeps.backends.keras.framework import KerasFramework
 from xla_sweeps.errors import DeviceError
-from xla_sweeps.schema.scenarios import Scenario
+from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.trial import ReplicateJob, Trial
 from xla_sweeps.system.installation import install
 from xla_sweeps.worker.stand_in import stands_in

@@ -25,9 +25,8 @@ from xla_sweeps.backends.keras.synchronization import busy_side
 from xla_sweeps.config.own_inputs import changed_of, is_seed, states_of
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.measurement import INPUTS, Agreement, Failure, Flag, Flagged, Phase
-from xla_sweeps.schema.modes import Execution, Mode, mode_of
+from xla_sweeps.schema.modes import Execution, Mode, Scenario, mode_of
 from xla_sweeps.schema.record import ModelFacts
-from xla_sweeps.schema.scenarios import Scenario
 from xla_sweeps.schema.trial import ModelSpec, Precision, Trial
 from xla_sweeps.trial import protocol
 from xla_sweeps.trial.failures import error_line

@@ -16,8 +16,8 @@ from xla_sweeps.backends.keras.sources.inputs import as_batch
 from xla_sweeps.config.own_inputs import values_of
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.measurement import OWN_INPUT
+from xla_sweeps.schema.modes import SCENARIOS, Scenario
 from xla_sweeps.schema.record import ModelFacts
-from xla_sweeps.schema.scenarios import SCENARIOS, Scenario
 from xla_sweeps.schema.trial import InputSpec, ReplicateJob, Trial
 
 B = TypeVar("B", bound=KerasBench[Any])

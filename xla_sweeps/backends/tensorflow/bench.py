@@ -25,8 +25,7 @@ from xla_sweeps.backends.tensorflow import devices, memory, modes, witness
 from xla_sweeps.backends.tensorflow.operations import compiled_inside, fingerprint, lower
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged
-from xla_sweeps.schema.modes import Execution, Mode, mode_of
-from xla_sweeps.schema.scenarios import Scenario
+from xla_sweeps.schema.modes import Execution, Mode, Scenario, mode_of
 from xla_sweeps.trial import pacing, protocol
 from xla_sweeps.worker.backend import Tell
 

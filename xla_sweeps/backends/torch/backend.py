@@ -14,8 +14,7 @@ from xla_sweeps.backends.torch.bench import ColdStartBench, NewShapesBench, Torc
 from xla_sweeps.backends.torch.predict import PredictBench
 from xla_sweeps.backends.torch.training import TrainBench
 from xla_sweeps.errors import DeviceError
-from xla_sweeps.schema.modes import Execution, mode_of
-from xla_sweeps.schema.scenarios import Scenario
+from xla_sweeps.schema.modes import Execution, Scenario, mode_of
 from xla_sweeps.schema.trial import ReplicateJob, Trial
 from xla_sweeps.system.installation import install
 from xla_sweeps.worker.stand_in import stands_in

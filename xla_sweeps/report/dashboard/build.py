@@ -39,9 +39,9 @@ from xla_sweeps.report.labels import join_words, short_device
 from xla_sweeps.report.wandb.tracker import run_urls
 from xla_sweeps.schema.column import PAGE
 from xla_sweeps.schema.columns import IMPORTED, MEASURED
-from xla_sweeps.schema.modes import Mode, is_aa_pair
+from xla_sweeps.schema.comparisons import by_count, by_scenario, is_aa_pair
+from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.row import COLUMNS
-from xla_sweeps.schema.scenarios import by_count, by_scenario
 from xla_sweeps.store import planned
 from xla_sweeps.store.filter import matching, no_match, parse_filter
 from xla_sweeps.store.rows import load

@@ -15,10 +15,10 @@ from xla_sweeps.analysis.overview import LIKE, PREFERENCE
 from xla_sweeps.analysis.ranking import SETTING
 from xla_sweeps.report.labels import TELLING, setting_words, told_apart
 from xla_sweeps.schema.columns import MEASURED, Verdict
+from xla_sweeps.schema.comparisons import by_backend, by_count, headline_of, is_aa_pair
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.modes import by_backend, is_aa_pair, is_mode
+from xla_sweeps.schema.modes import is_mode
 from xla_sweeps.schema.row import COLUMNS, QUESTION
-from xla_sweeps.schema.scenarios import by_count, headline_of
 from xla_sweeps.store.table import add_price
 
 if TYPE_CHECKING:

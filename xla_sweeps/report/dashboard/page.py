@@ -25,9 +25,9 @@ from xla_sweeps.analysis.energy import NOT_AVAILABLE
 from xla_sweeps.analysis.interval import MOST_TO_SETTLE
 from xla_sweeps.report import advice, sentences
 from xla_sweeps.report.flag_texts import FLAG_TEXTS
-from xla_sweeps.schema.modes import MODES, Execution
+from xla_sweeps.schema.comparisons import headline_of
+from xla_sweeps.schema.modes import MODES, SCENARIOS, Execution
 from xla_sweeps.schema.row import COLUMNS
-from xla_sweeps.schema.scenarios import SCENARIOS, headline_of
 
 PACKAGE: Mapping[str, Any] = {
     "question": [

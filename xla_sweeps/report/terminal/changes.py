@@ -9,7 +9,7 @@ from rich.text import Text
 from xla_sweeps.analysis.changes import Change, Difference
 from xla_sweeps.report import changes
 from xla_sweeps.report.terminal import console
-from xla_sweeps.schema.scenarios import by_scenario
+from xla_sweeps.schema.comparisons import by_scenario
 from xla_sweeps.system.text import displayable
 
 

@@ -15,9 +15,9 @@ from xla_sweeps.report.terminal.explained_lines import (
 )
 from xla_sweeps.report.terminal.explained_time import time_text
 from xla_sweeps.report.terminal.trial_progress import STAGES
+from xla_sweeps.schema.comparisons import baseline_of, headline_pairs
 from xla_sweeps.schema.explanation import Explanation, OpList, Place, Roofline, State, Support
 from xla_sweeps.schema.modes import mode_of
-from xla_sweeps.schema.scenarios import baseline_of, headline_pairs
 from xla_sweeps.system.text import count_noun, displayable
 
 SEEN = 1.1

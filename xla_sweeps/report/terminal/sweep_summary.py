@@ -21,10 +21,9 @@ from xla_sweeps.report.terminal import console
 from xla_sweeps.report.terminal.sweep_progress import words_of
 from xla_sweeps.report.terminal.tables import show_rows
 from xla_sweeps.schema.columns import Verdict
+from xla_sweeps.schema.comparisons import by_scenario, is_aa_pair
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.modes import is_aa_pair
 from xla_sweeps.schema.row import ComparisonRow, value_of
-from xla_sweeps.schema.scenarios import by_scenario
 from xla_sweeps.system.text import count_noun, displayable
 from xla_sweeps.trial.monitor import WAIT_LIMIT_S
 

@@ -31,10 +31,10 @@ from xla_sweeps.report.next_steps import fastest_way, next_steps
 from xla_sweeps.report.terminal import console
 from xla_sweeps.report.terminal.starts import cache_note, starts_table
 from xla_sweeps.schema.columns import IMPORTED, ModeColumns
+from xla_sweeps.schema.comparisons import by_role, by_scenario
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged, Status
-from xla_sweeps.schema.modes import Execution, Mode, by_role, mode_of
+from xla_sweeps.schema.modes import Execution, Mode, Scenario, mode_of
 from xla_sweeps.schema.row import ComparisonRow, ModeSummary, TrialSummary, precision_words
-from xla_sweeps.schema.scenarios import Scenario, by_scenario
 from xla_sweeps.system.text import displayable
 
 MOST_REASONS = 8

@@ -14,7 +14,7 @@ import wandb_workspaces.reports.v2 as wr
 import wandb_workspaces.workspaces as ws
 from wandb_workspaces import expr
 
-from xla_sweeps.schema.scenarios import facts_of, headline_of
+from xla_sweeps.schema.comparisons import facts_of, headline_of
 
 Plan = Mapping[str, Any]
 

@@ -19,10 +19,10 @@ from xla_sweeps.report.markdown import escape, items, table
 from xla_sweeps.report.overall import busy_words, overall_answer, overall_counts, typically
 from xla_sweeps.report.sentences import NOTHING
 from xla_sweeps.schema.columns import MEASURED
+from xla_sweeps.schema.comparisons import by_scenario, headline_of
 from xla_sweeps.schema.measurement import UNFINISHED
-from xla_sweeps.schema.modes import mode_of
+from xla_sweeps.schema.modes import Scenario, mode_of
 from xla_sweeps.schema.row import ComparisonRow, value_of
-from xla_sweeps.schema.scenarios import Scenario, by_scenario, headline_of
 from xla_sweeps.system.text import count_noun
 
 DEVICES = 4

@@ -22,8 +22,7 @@ from xla_sweeps.schema import explanation
 from xla_sweeps.schema.backend import Backend
 from xla_sweeps.schema.explanation import CompilerVerdict, Explanation, Place, Trap
 from xla_sweeps.schema.measurement import Phase
-from xla_sweeps.schema.modes import Mode
-from xla_sweeps.schema.scenarios import Scenario
+from xla_sweeps.schema.modes import Mode, Scenario
 from xla_sweeps.schema.trial import Precision
 from xla_sweeps.trial import protocol
 from xla_sweeps.trial.failures import diagnose_exception, error_line, error_text

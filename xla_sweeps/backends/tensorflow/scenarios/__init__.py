@@ -17,7 +17,7 @@ from xla_sweeps.backends.tensorflow.scenarios.fit import FitBench
 from xla_sweeps.backends.tensorflow.scenarios.new_shapes import NewShapesBench
 from xla_sweeps.backends.tensorflow.scenarios.predict import PredictBench
 from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench
-from xla_sweeps.schema.scenarios import Scenario
+from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.trial import ReplicateJob, Trial
 
 
