@@ -34,12 +34,6 @@ CALLS = (10, 40, 200)
 
 REPETITIONS = 5
 
-FRAMEWORKS = {
-    "tensorflow": "tensorflow.scenarios:TensorFlow",
-    "jax": "jax.backend:Jax",
-    "torch": "torch.backend:Torch",
-}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
@@ -82,7 +76,9 @@ def measure(file: Path, words: list[str]) -> None:
     trial = settings.trial
     (backend,) = backends_of(trial)
     os.environ.update(worker_environment(trial, settings.device, backend))
-    framework = pkgutil.resolve_name(f"xla_sweeps.backends.{FRAMEWORKS[backend.name]}")()
+    package = f"xla_sweeps.backends.{backend.name}"
+    name = pkgutil.resolve_name(f"{package}.worker:FRAMEWORK")
+    framework = pkgutil.resolve_name(f"{package}.{name}")()
     lines = [[*Question.__dataclass_fields__, "calls", "repetition", "call_s"]]
     for label, calls, repetition, call_s in _streams(framework, trial):
         values = map(_shown, asdict(question(trial, label)).values())

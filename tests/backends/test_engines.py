@@ -35,7 +35,7 @@ EACH = pytest.mark.parametrize(
     "engine", ["tensorflow", "jax", pytest.param("torch", marks=TORCH)], ids=str
 )
 
-ONE_DAILY = pytest.mark.parametrize(
+TENSORFLOW_DAILY = pytest.mark.parametrize(
     "engine",
     [
         "tensorflow",
@@ -44,19 +44,16 @@ ONE_DAILY = pytest.mark.parametrize(
     ],
     ids=str,
 )
-"""Each engine, where JAX differs in nothing but what it compiles for half a minute."""
+"""Each engine, daily TensorFlow alone: JAX compiles half a minute for these."""
 
 OTHERS = pytest.mark.parametrize("engine", ["jax", pytest.param("torch", marks=TORCH)], ids=str)
 
-DAILY = {
+NIGHTLY = {
     "jax": (
-        *("measured_call", "planted_errors", "measured_training", "measured_predict"),
-        *("size_that_is_fixed", "training_in_half", "new_inputs_are_like_the_old_ones"),
-        *("inputs_rotate", "what_is_no_tensor", "a_model_that_decides_by_values"),
-        *("a_twin_of_fixed_types", "no_gpu", "jax_weights", "jax_macs"),
+        *("measured_with_a_state", "wrong_at_a_shape", "training_with_its_own_loss", "lowered"),
     )
 }
-"""Checks of tests that are not exhaustive, where those are not all of an engine's."""
+"""Checks of exhaustive tests, which have a process of their own."""
 
 MACS = 6 * 6 * 27 * 4 + 4 * 5
 """Multiply-accumulates of a sample of the small model."""
@@ -72,8 +69,8 @@ def python(engine: str) -> str:
 
 
 @cache
-def all_told(engine: str, checks: tuple[str, ...] = ()) -> dict[str, Any]:
-    """What these checks of `engine_checks.py`, or all, showed on an engine."""
+def all_told(engine: str, *checks: str) -> dict[str, Any]:
+    """What these checks of `engine_checks.py`, or all but those after a `-`, showed."""
     given = {
         **os.environ,
         **backend_named(engine).variables,
@@ -95,8 +92,9 @@ def all_told(engine: str, checks: tuple[str, ...] = ()) -> dict[str, Any]:
 
 
 def told(engine: str, check: str) -> Any:
-    daily = DAILY.get(engine, ())
-    shown = all_told(engine, daily if check in daily else ())[check]
+    nightly = NIGHTLY.get(engine, ())
+    chosen = nightly if check in nightly else [f"-{name}" for name in nightly]
+    shown = all_told(engine, *chosen)[check]
     assert not isinstance(shown, dict) or "error" not in shown, shown["error"]
     return shown
 
@@ -128,7 +126,7 @@ def test_every_mode_is_proved_and_computes_what_eager_and_float64_do(
     assert shown["macs"] == MACS
 
 
-@ONE_DAILY
+@TENSORFLOW_DAILY
 def test_a_state_that_calls_change_is_put_back_before_each_compared_call(engine: str) -> None:
     shown = told(engine, "measured_with_a_state")
     assert statuses(shown["modes"]) == {"ok"}, shown["modes"]
@@ -149,7 +147,7 @@ NEW_PROGRAMS = {
 """Programs that each of the shapes makes: two batch sizes, a size, another batch size."""
 
 
-@ONE_DAILY
+@EACH
 def test_a_program_is_counted_for_each_shape_that_makes_one(engine: str) -> None:
     shown = told(engine, "new_shapes")
     assert shown["spoilt"] == []
@@ -164,7 +162,7 @@ def test_a_program_is_counted_for_each_shape_that_makes_one(engine: str) -> None
             assert one["parts"]["b2"] > 3 * one["parts"]["b2_later"]
 
 
-@ONE_DAILY
+@TENSORFLOW_DAILY
 def test_a_mode_that_is_wrong_at_one_shape_is_wrong_and_the_shape_is_named(engine: str) -> None:
     ends = list(told(engine, "wrong_at_a_shape").values())
     assert [status for status, _ in ends] == ["ok", "wrong_result", *["ok"] * (len(ends) - 2)]
@@ -186,7 +184,7 @@ def test_a_planted_error_of_a_thousandth_is_caught_early_and_late(engine: str) -
         assert list(map(is_eager, late)) == [True]
 
 
-@ONE_DAILY
+@TENSORFLOW_DAILY
 def test_a_model_trains_with_the_loss_that_it_was_compiled_with(engine: str) -> None:
     modes = told(engine, "training_with_its_own_loss")["modes"]
     assert statuses(modes) == {"ok"}, modes
@@ -223,7 +221,7 @@ def test_outputs_equal_those_of_tensorflow(engine: str) -> None:
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4 * np.abs(theirs).max())
 
 
-@ONE_DAILY
+@EACH
 def test_a_training_with_dropout_is_verified_where_random_numbers_can_be_told(engine: str) -> None:
     eager, *others = told(engine, "training_with_dropout")["modes"].values()
     assert eager["status"] == "ok"
@@ -282,7 +280,7 @@ def test_a_model_that_decides_by_values_runs_eagerly_only(engine: str) -> None:
         assert "decides by computed values" in modes["jax_xla"]["failure"]["message"]
 
 
-@ONE_DAILY
+@TENSORFLOW_DAILY
 def test_what_keras_lowers_is_named(engine: str) -> None:
     modes = told(engine, "lowered")["modes"]
     refused = [each for each in modes.values() if each["status"] == "mode_not_effective"]
@@ -307,7 +305,6 @@ def test_a_gpu_that_is_not_seen_is_one_line_with_what_to_do(engine: str) -> None
     assert "\n" not in line
 
 
-@pytest.mark.exhaustive
 def test_jax_trains_by_a_models_own_step() -> None:
     modes = told("jax", "jax_own_step")["modes"]
     assert statuses(modes) == {"ok"}, modes

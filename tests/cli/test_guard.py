@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import pytest
 from paths import ROOT, SUPPORT
 
 from xla_sweeps.analysis.guard import LOOK
-from xla_sweeps.cli.guard import guard_command
+from xla_sweeps.cli.arguments import conditions_of
+from xla_sweeps.cli.guard import FAILS, guard_command
 from xla_sweeps.config.values import SECONDS
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.guard import MARKER
@@ -227,6 +229,17 @@ def test_two_batch_sizes_are_compared_by_the_sample(folders: Path) -> None:
     document = json.loads(done.stdout)
     assert document["verdict"] == "faster"
     assert document["modes"][0]["change"] == pytest.approx(math.log(4 / 8), abs=0.3)
+
+
+@pytest.mark.parametrize(("words", "conditions"), [((), [*FAILS]), (("--fail-on=",), [])])
+def test_an_empty_condition_fails_for_nothing_and_none_for_the_usual_ones(
+    words: tuple[str, ...], conditions: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def show(given: Sequence[str], names: Collection[str]) -> list[str]:
+        raise ConfigError(str(conditions_of(given, names)))
+
+    monkeypatch.setattr("xla_sweeps.cli.guard.conditions_of", show)
+    assert refusal("--before", PYTHON, "--after", PYTHON, *words, *MODEL) == str(conditions)
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("120", 120), ("4m", 240), ("1h", 3600)])

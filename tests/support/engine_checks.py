@@ -1,6 +1,7 @@
 """Check an engine in its own environment, and print what each check showed, a JSON line each.
 
-python engine_checks.py BACKEND [CHECK...]: at a worker's desk in this process.
+python engine_checks.py BACKEND [CHECK...] [-CHECK...]: at a worker's desk in this process, these
+checks, or all but those.
 """
 
 from __future__ import annotations
@@ -594,9 +595,9 @@ def main() -> None:
 
         torch.compile = functools.partial(torch.compile, backend="eager")
     FRAMEWORK().configure(TRIAL)
-    asked = sys.argv[2:]
+    asked = [word for word in sys.argv[2:] if word[0] != "-"]
     for check in CHECKS[ENGINE]:
-        if asked and check.__name__ not in asked:
+        if (asked and check.__name__ not in asked) or f"-{check.__name__}" in sys.argv:
             continue
         keras.backend.clear_session()
         try:

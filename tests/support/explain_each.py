@@ -15,12 +15,6 @@ from typing import Any
 
 from paths import ROOT
 
-NAMES = {
-    "jax": ("backend:Jax", "explain:JaxExplainer"),
-    "torch": ("backend:Torch", "explain:TorchExplainer"),
-}
-"""The framework of each backend, and what explains a model on it."""
-
 
 def explain_each(backend: str, folder: Path, code: str, *models: str) -> dict[str, Any]:
     """The explanation of each model that `code` has, in batches of three, by name."""
@@ -49,8 +43,10 @@ def main(backend: str, *models: str) -> None:
     from xla_sweeps.trial import protocol
 
     vars(roofline).update(SIDES=(64,), ARRAY_BYTES=2**20, MODE_S=0.05)
+    package = f"xla_sweeps.backends.{backend}"
     framework, explainer = (
-        pkgutil.resolve_name(f"xla_sweeps.backends.{backend}.{name}") for name in NAMES[backend]
+        pkgutil.resolve_name(f"{package}.{pkgutil.resolve_name(f'{package}.worker:{name}')}")
+        for name in ("FRAMEWORK", "EXPLAINER")
     )
     explanations = []
     for model in models:

@@ -45,7 +45,7 @@ class Processes:
             entry.write_bytes(held or ENTRY)
         damaged = bool(held) and held != ENTRY
 
-        def demand(message: protocol.Request, expected: Any, *, deadline_s: float) -> Any:
+        def request_or_end(message: protocol.Request, expected: Any, *, deadline_s: float) -> Any:
             if isinstance(message, protocol.SetUp):
                 tell(protocol.Stage(phase=Phase.IMPORT, detail="TensorFlow"))
                 tell(protocol.Loaded(environment={}))
@@ -64,7 +64,10 @@ class Processes:
             return protocol.ModeReady(outcome=ModeOutcome(status=Status.OK))
 
         worker = SimpleNamespace(
-            pid=1, labels=(self.label,), memory=SimpleNamespace(request=None), demand=demand
+            pid=1,
+            labels=(self.label,),
+            memory=SimpleNamespace(request=None),
+            request_or_end=request_or_end,
         )
         return Entered(worker)
 

@@ -118,16 +118,15 @@ def add_model(parser: argparse.ArgumentParser, *, overrides: str) -> None:
     add_config_dir(parser)
 
 
-def require_model(
-    command: str, overrides: Sequence[str], *, chosen: Mapping[str, str] | None = None
-) -> None:
-    """Refuse words that are no overrides, a request without a model, and keys that are `chosen`.
-
-    `chosen` says of each key that the command sets itself by what.
-    """
+def refuse_chosen(command: str, overrides: Sequence[str], chosen: Mapping[str, str]) -> None:
+    """Refuse keys that the command sets itself; the text of each says by what."""
     for word in overrides:
-        if reason := (chosen or {}).get(key_of(word)):
+        if reason := chosen.get(key_of(word)):
             raise ConfigError(f"{command}: {word}: remove it; {reason}")
+
+
+def require_model(command: str, overrides: Sequence[str]) -> None:
+    """Refuse words that are no overrides, and a request without a model."""
     for word in overrides:
         if "=" not in word:
             raise ConfigError(f"{command}: '{word}': expected KEY=VALUE, as in model={word}")

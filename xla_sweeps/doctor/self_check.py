@@ -189,7 +189,7 @@ def _cpu_counters(device: Device) -> Checked:
     """Compare the kernel's counters of CPU time with the time that passed."""
     with Sampler(device=device, memory_limit_bytes=2**62) as sampler:
         first = sampler.read()
-        time.sleep(2.0)
+        time.sleep(2.0)  # the counters are watched for so long
         last = sampler.read()
     counted_s = last.busy_s + last.steal_s - first.busy_s - first.steal_s
     return _judge_counters("CPU", counted_s / ((last.at_ns - first.at_ns) / 1e9 * usable_cores()))

@@ -1,4 +1,4 @@
-"""The labels of a trial's modes, and what is compared with what among them."""
+"""Comparisons: what a scenario is about, and what is compared among the labels of a trial."""
 
 from __future__ import annotations
 

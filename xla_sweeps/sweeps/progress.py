@@ -43,7 +43,7 @@ class Progress:
     ) -> None:
         self._screen, self._launcher, self._backlog = screen, launcher, backlog
         self._judge, self._costs = judge, costs
-        self._took: deque[float] = deque(maxlen=50)
+        self._took: deque[float] = deque(maxlen=50)  # the latest trials
         self._slots: dict[int, str] = {}
         self._most = 0
         self._drawn = 0.0

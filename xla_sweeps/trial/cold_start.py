@@ -139,13 +139,15 @@ class ColdStart:
             set_up = protocol.SetUp(job=prepared.job, shared=prepared.shared)
             prepare = protocol.Prepare(mode=label)
             once_more = protocol.TimeBlock(mode=label, calls=1, settle=False)
-            worker.demand(set_up, protocol.Ready, deadline_s=deadline_s)
-            outcome = worker.demand(prepare, protocol.ModeReady, deadline_s=deadline_s).outcome
+            worker.request_or_end(set_up, protocol.Ready, deadline_s=deadline_s)
+            outcome = worker.request_or_end(
+                prepare, protocol.ModeReady, deadline_s=deadline_s
+            ).outcome
             if outcome.status is not prepared.outcome.status or len(times) < len(_MARKS):
                 unlike = Failure(phase=Phase.VERIFY, kind="unlike", message="no answer came")
                 failure = outcome.failure or unlike
                 raise WorkerLost(worker.labels, status=outcome.status, failure=failure)
-            again = worker.demand(once_more, protocol.Timed, deadline_s=deadline_s)
+            again = worker.request_or_end(once_more, protocol.Timed, deadline_s=deadline_s)
         return self._split([began, *times], again.block.elapsed_ns)
 
     def _split(self, times: Sequence[int], call_ns: int) -> dict[str, int]:

@@ -77,6 +77,6 @@ class WorkerMode:
 
     def block(self, request: protocol.TimeBlock, *, deadline_s: float) -> Block:
         """Have the worker time a block; an exception in it ends the worker."""
-        timed = self._prepared.worker.demand(request, protocol.Timed, deadline_s=deadline_s)
+        timed = self._prepared.worker.request_or_end(request, protocol.Timed, deadline_s=deadline_s)
         self._prepared.clock.note(timed.clock_ns)
         return timed.block

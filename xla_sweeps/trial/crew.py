@@ -149,7 +149,7 @@ class Crew:
         limit_s = self.job.trial.timeouts.build_s
         shared, leads = self._shared_of(index), self._kind.shares or not self.is_shared
         request = protocol.SetUp(job=job, shared=shared, leads=leads)
-        ready = worker.demand(request, protocol.Ready, deadline_s=limit_s)
+        ready = worker.request_or_end(request, protocol.Ready, deadline_s=limit_s)
         self.is_shared = True
         if self._leads(index):
             self._syncs[self._backends[index]] = ready.sync
@@ -258,7 +258,7 @@ class Crew:
             request = protocol.Finish(calls={label: calls.get(label, 0) for label in worker.labels})
             limit_s = self.job.trial.timeouts.measure_s
             try:
-                finished = worker.demand(request, protocol.Finished, deadline_s=limit_s)
+                finished = worker.request_or_end(request, protocol.Finished, deadline_s=limit_s)
             except WorkerLost as lost:
                 self.lose(lost)
             else:

@@ -181,6 +181,7 @@ Message = Event | Reply
 
 _MESSAGES: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 REQUESTS: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
+"""Decodes the line of a request; raises `msgspec.DecodeError` for anything else."""
 
 
 FLOOD_BYTES = 64 * 2**20

@@ -198,10 +198,10 @@ class Worker(AbstractContextManager["Worker"]):
             raise RequestFailed(status, failure)
         raise self._diagnose_loss(reason or "flood")
 
-    def demand(
+    def request_or_end(
         self, message: protocol.Request, expected: type[Answer], *, deadline_s: float
     ) -> Answer:
-        """Like `request`, but it is ended by an exception too: any error is a `WorkerLost`."""
+        """Like `request`; an exception ends the worker too, as a `WorkerLost`."""
         try:
             return self.request(message, expected, deadline_s=deadline_s)
         except RequestFailed as failed:

@@ -95,7 +95,7 @@ def compare(
         tolerance = max(tolerance, GPU_TOLERANCE)
     if other_shapes := _other_shapes(outputs, eager):
         return other_shapes
-    references: Sequence[np.ndarray | None] = reference or [None] * len(eager)
+    references = [*(reference or ()), *[None] * len(eager)][: len(eager)]
     heads = [
         _compare_head(output, wanted, exact, tolerance, classes=classes)
         for output, wanted, exact in zip(outputs, eager, references, strict=True)
@@ -292,14 +292,14 @@ def _match_boxes(outputs: Outputs, eager: Outputs, tolerance: float) -> tuple[fl
     for image, (wanted, given) in enumerate(zip(eager[3], outputs[3], strict=True)):
         boxes = [head[image][: int(wanted)] for head in eager[:3]]
         others = [head[image][: int(given)] for head in outputs[:3]]
-        nearest.append(_measure_nearest(boxes, others, tolerance, scale))
+        nearest.append(_measure_nearest(others, boxes, tolerance, scale))
     every = np.concatenate(nearest)
     distances = every[np.isfinite(every)]
     moved = float(np.sqrt(np.mean(np.square(distances)))) if len(distances) else None
     return len(distances) / int(np.maximum(eager[3], outputs[3]).sum()), moved
 
 
-def _measure_nearest(eager: Outputs, output: Outputs, tolerance: float, scale: float) -> np.ndarray:
+def _measure_nearest(output: Outputs, eager: Outputs, tolerance: float, scale: float) -> np.ndarray:
     """Distance of each of eager's boxes in an image to the nearest matching box, or inf."""
     boxes, confidences, classes = eager
     others, other_confidences, other_classes = output

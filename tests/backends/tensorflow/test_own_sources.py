@@ -137,13 +137,15 @@ def test_a_tf_function_is_a_graph_even_when_it_is_called_eagerly() -> None:
         ("own_models:NUMBER", "returned a int, which cannot be called on a batch"),
         ("own_models:breaks", "own_models:breaks failed: RuntimeError: the weights are elsewhere"),
         ("broken.py:build", "broken.py, line 1: not valid Python: "),
+        ("absent.py:build", "ModuleNotFoundError: No module named 'nothing_here' (absent.py:2)"),
     ],
 )
 def test_a_function_that_returns_no_model_is_refused_in_one_line(
     path: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "broken.py").write_text("def build(:\n")
-    monkeypatch.chdir(tmp_path if path.startswith("broken") else SUPPORT)
+    (tmp_path / "absent.py").write_text("def build():\n    import nothing_here\n")
+    monkeypatch.chdir(SUPPORT if path.startswith("own_models") else tmp_path)
     with pytest.raises(XlaSweepsError) as caught:
         build(own(path))
     assert reason in str(caught.value)

@@ -68,7 +68,7 @@ def measure(function: str, **given: Any) -> tuple[dict[str, ModeOutcome], list[s
         ("pairs", []),
         pytest.param("vae", [Flag.RANDOM_LAYERS], marks=pytest.mark.exhaustive),
         ("seeded_vae", [Flag.RANDOM_LAYERS]),
-        pytest.param("gan", [Flag.RANDOM_LAYERS], marks=pytest.mark.exhaustive),
+        ("gan", [Flag.RANDOM_LAYERS]),
     ],
 )
 def test_every_mode_trains_by_the_models_own_step(function: str, flags: list[Flag]) -> None:

@@ -43,4 +43,4 @@ class PredictExecutable(Calls, JaxExecutable):
 class PredictBench(PredictingOnly[JaxExecutable], JaxBench):
     """Batches that start in NumPy."""
 
-    calls = PredictExecutable
+    executable_class = PredictExecutable

@@ -105,13 +105,13 @@ class KerasBench(ABC, Generic[E]):
         count = INPUTS + self.trial.batches - 1
         return [draw(self.built.inputs, self.trial.batch_size, rng) for _ in range(count)]
 
-    def on_device(self, tensors: Any) -> Any:
-        """Tensors in the memory of the device."""
+    def place_tensors(self, tensors: Any) -> Any:
+        """Place tensors in the memory of the device, where Keras has put them already."""
         return tensors
 
     def place(self, batches: Sequence[Any]) -> None:
         """Place what `draw_batches` returned on the device, as `inputs`."""
-        self.inputs = self.on_device(batches)
+        self.inputs = self.place_tensors(batches)
 
     def calibrate(self, rng: np.random.Generator) -> None:
         """Give the model activations of order 1, by a batch that is not timed."""

@@ -81,7 +81,7 @@ class ShapesBench(KerasBench[E]):
             size, count = parse_shape(name)
             inputs = resize(given, size) if size else given
             batch = draw(inputs, count or self.trial.batch_size, rng)
-            self.shape_batches[name] = self.on_device(batch)
+            self.shape_batches[name] = self.place_tensors(batch)
             refusal = f"shapes: {self.trial.model.name} does not take {name}"
             if count and self.built.loaded.batch not in (None, count):
                 raise ConfigError(f"{refusal}: it was saved for b{self.built.loaded.batch}")

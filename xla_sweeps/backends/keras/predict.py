@@ -83,28 +83,28 @@ class PredictingOnly(Predicting[E]):
     """Every mode is `predict` of the model itself.
 
     Attributes:
-        calls: the engine's executables, which are `Calls`.
+        executable_class: the engine's executables, which are `Calls`.
     """
 
-    calls: ClassVar[type[Any]]
+    executable_class: ClassVar[type[Any]]
 
     def make(self, mode: Mode) -> E:
         """The model in a mode; Keras traces and compiles in the first call."""
         model, size = self.built.loaded.keras_model, self.trial.batch_size
         model.compile(jit_compile=mode.execution is not Execution.EAGER)
         model.make_predict_function()
-        executable: E = self.calls(
+        executable: E = self.executable_class(
             mode=mode,
             run=lambda samples: model.predict(samples, batch_size=size, verbose=0),
             inputs=list(map(self.built.loaded.pack, self.host_batches(batches=self.trial.batches))),
             model=model,
-            made=self.own_function(model.predict_function),
+            made=self.unshare(model.predict_function),
         )
         executable.prepare()
         return executable
 
-    def own_function(self, made: Any) -> Any:
-        """The function that Keras made, where no other mode shares what is compiled of it."""
+    def unshare(self, made: Any) -> Any:
+        """The function that Keras made, or a new one where modes would share what is compiled."""
         return made
 
 

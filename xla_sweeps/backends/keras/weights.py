@@ -47,7 +47,8 @@ class Weights:
 
     Attributes:
         variables: of the model.
-        eagerly: computes the outputs, within `op_by_op` with no function in between.
+        eagerly: computes the outputs.
+        op_by_op: within it functions of the model run operation by operation.
         precision: of the model; it sets the tolerance.
         gpu: whether a GPU computes.
     """
@@ -82,7 +83,7 @@ class Weights:
             return self._call_plainly()
 
     def _call_plainly(self) -> Outputs:
-        """Outputs of functions of the model that run operation by operation, where they can."""
+        """Outputs of an eager call, the model's functions operation by operation where they can."""
         try:
             with self.op_by_op():
                 return self.eagerly()

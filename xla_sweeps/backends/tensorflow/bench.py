@@ -55,8 +55,8 @@ class Bench(KerasBench[modes.ModeExecutable]):
         """Bind the model to a mode; graph modes are traced here."""
         return modes.ModeExecutable.bind(self.built.call, mode, self.inputs)
 
-    def on_device(self, tensors: Any) -> Any:
-        """Tensors in the memory of the device."""
+    def place_tensors(self, tensors: Any) -> Any:
+        """Place tensors in the memory of the device."""
         place = partial(devices.place_tensor, device=self.device)
         return tf.nest.map_structure(place, tensors)
 

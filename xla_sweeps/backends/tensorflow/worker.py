@@ -5,9 +5,7 @@ from __future__ import annotations
 from xla_sweeps.backends.keras.entry import serve
 from xla_sweeps.backends.tensorflow.declaration import BACKEND
 
+FRAMEWORK, EXPLAINER = "scenarios:TensorFlow", "explain.explainer:TensorFlowExplainer"
+
 if __name__ == "__main__":
-    serve(
-        BACKEND,
-        framework="scenarios:TensorFlow",
-        explainer="explain.explainer:TensorFlowExplainer",
-    )
+    serve(BACKEND, framework=FRAMEWORK, explainer=EXPLAINER)

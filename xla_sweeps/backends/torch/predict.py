@@ -32,9 +32,9 @@ class PredictExecutable(Calls, TorchExecutable):
 class PredictBench(PredictingOnly[TorchExecutable], TorchBench):
     """Batches that start in NumPy."""
 
-    calls = PredictExecutable
+    executable_class = PredictExecutable
 
-    def own_function(self, made: Any) -> Any:
+    def unshare(self, made: Any) -> Any:
         """The function that Keras made, compiled anew where it is compiled."""
         step = getattr(made, "_torchdynamo_orig_callable", None)
         return compile_call(step) if step else made

@@ -9,8 +9,10 @@ from pathlib import Path
 from xla_sweeps.backends.keras.entry import serve
 from xla_sweeps.backends.torch.declaration import BACKEND
 
+FRAMEWORK, EXPLAINER = "backend:Torch", "explain:TorchExplainer"
+
 if __name__ == "__main__":
     # Compiled code is kept in its fresh temporary folder, or in its cache.
     if os.environ.get("TORCHINDUCTOR_FORCE_DISABLE_CACHES") != "0":
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(Path(tempfile.gettempdir(), "inductor"))
-    serve(BACKEND, framework="backend:Torch", explainer="explain:TorchExplainer")
+    serve(BACKEND, framework=FRAMEWORK, explainer=EXPLAINER)
