@@ -63,7 +63,7 @@ class Weights:
         """Names of the weights that a call does not read, although the model's code does."""
         if not self._floating:
             return []
-        expected = self._expected
+        expected = self._expected_outputs
         with perturb(self._floating):
             outputs = call()
         if self._agree(outputs, expected):
@@ -78,7 +78,7 @@ class Weights:
         return [each for each in self.variables if "float" in str(each.dtype)]
 
     @cached_property
-    def _expected(self) -> Outputs:
+    def _expected_outputs(self) -> Outputs:
         with perturb(self._floating):
             return self._call_plainly()
 
