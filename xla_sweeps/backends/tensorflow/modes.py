@@ -178,7 +178,7 @@ class ModeExecutable(Executable):
 def function_of(
     call: Callable[[Any], Any], mode: Mode, signature: Sequence[Any] | None = None
 ) -> Any:
-    """The `tf.function` of a mode, which traces each shape anew without a signature."""
+    """The `tf.function` of a mode, which traces each new shape unless it has a signature."""
 
     def forward(batch: Any) -> Any:
         return call(batch)

@@ -35,6 +35,6 @@ class PredictBench(PredictingOnly[TorchExecutable], TorchBench):
     executable_class = PredictExecutable
 
     def unshare(self, made: Any) -> Any:
-        """The function that Keras made, compiled anew where it is compiled."""
+        """The function that Keras made, compiled again where it is compiled."""
         step = getattr(made, "_torchdynamo_orig_callable", None)
         return compile_call(step) if step else made
