@@ -13,13 +13,11 @@ from typing import Any
 
 import pytest
 import yaml
+from foreign_place import KEY, TRIAL, contents, refused
 from paths import SUPPORT
 
 from xla_sweeps.cli.main import run
 from xla_sweeps.store.store import Store
-from xla_sweeps.sweeps.launchers import wandb_agents
-
-KEY = "canary5ec7e7" * 4
 
 CALLBACK = """\
 hydra:
@@ -31,51 +29,12 @@ BOMB = "a: &a [x]\nb: &b [*a, *a]\nc: [*b, *b]\n"
 
 Files = Mapping[str, str]
 
-TRIAL = ["model=mobilenet_v2", "resolution=32", "tracker=none"]
-
 
 class Touch:
     """Touches a file when it is unpickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Path.touch, (Path("pwned"),)
-
-
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, with a stand-in for Slurm and a key in the environment."""
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    for name in ("sbatch", "squeue", "scancel"):
-        (tools / name).write_text("#!/bin/sh\nexit 1\n")
-        (tools / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("WANDB_API_KEY", KEY)
-    folder = tmp_path / "place"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    return folder
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
-
-
-def refused(place: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """The one line with which the command line refuses; nothing is run, written or told."""
-    before = contents(place)
-    assert run(arguments) == 2
-    shown = capsys.readouterr()
-    assert contents(place) == before
-    assert KEY not in shown.out + shown.err
-    errors = [line for line in shown.err.splitlines() if not line.startswith("warning: ")]
-    assert len(errors) == 1, shown.err
-    assert "Traceback" not in shown.err
-    return errors[0]
 
 
 @pytest.mark.parametrize(
@@ -363,24 +322,6 @@ def test_a_model_of_somebody_elses_folder_brings_no_code(
     assert reason in refused(place, arguments, capsys)
 
 
-def test_what_a_server_sends_runs_no_code_and_chooses_no_folder(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (place / "em.py").write_text("open('pwned', 'w')\n")
-    sent = {
-        "model": "local",
-        "path": "em.py:build",
-        "trust_code": True,
-        "results_dir": "elsewhere",
-        "++hydra.callbacks.e": {"_target_": "pathlib.Path.touch"},
-    }
-    assert "name it, as in path=" in refused(place, [json.dumps(sent)], capsys)
-    for value in ("${oc.env:WANDB_API_KEY}", "\ud800", "a\u0000", {"x": "_target_"}):
-        sent = {"model": "mobilenet_v2", "tracker.group": value}
-        assert "the JSON argument" in refused(place, [json.dumps(sent)], capsys)
-    assert "not valid JSON" in refused(place, ['{"a":' + "[" * 100_000], capsys)
-
-
 def test_a_name_that_is_a_path_stays_inside_the_results_folder(place: Path) -> None:
     (place / "s.yaml").write_text(
         json.dumps(
@@ -413,150 +354,3 @@ def test_a_name_that_is_a_path_stays_inside_the_results_folder(place: Path) -> N
     ((record,),) = Store(place / "results").load().records.values()
     assert record.tracker.group == "of the file"
     assert not [name for name, content in contents(place).items() if KEY.encode() in content]
-
-
-def test_the_words_that_a_person_types_reach_the_agents_in_the_command(place: Path) -> None:
-    (place / "s.yaml").write_text(
-        "method: grid\nparameters: {model: {value: local}}\n"
-        "command: ['${env}', '${interpreter}', '-m', xla_sweeps, '${args_json}', batch_size=8]\n"
-    )
-    typed = {"path": "mine.py:build", "trust_code": True, "weights": "a/b.h5", "seed": 3}
-    sent = wandb_agents._definition(place / "s.yaml", typed)
-    words = ["path=mine.py:build", "trust_code=true", "weights=a/b.h5"]
-    assert sent["command"] == [*wandb_agents.COMMAND, "batch_size=8", *words]
-    assert sent["parameters"] == {"model": {"value": "local"}, "seed": {"value": 3}}
-
-
-OURS = ["${env}", "${interpreter}", "-P", "-m", "xla_sweeps", "${args_json}"]
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "touch pwned",
-        ["touch", "pwned"],
-        ["${env}", "A=b", *OURS[1:]],
-        ["${env}", "${interpreter}", "em.py", "${args_json}"],
-        [*OURS, "model=local", "path=em.py:build", "trust_code=true"],
-        [*OURS, "+trust_code=true"],
-        [*OURS, "weights=/tmp/w.h5"],
-        [*OURS, "results_dir=/elsewhere"],
-        [*OURS, "--config-dir=evil"],
-        [*OURS, "xla_flags={xla_backend_extra_options:-a}"],
-        [*OURS, "seed=${envvar:WANDB_API_KEY}"],
-        [*OURS, "sweep", "s.yaml"],
-    ],
-    ids=str,
-)
-def test_agents_run_no_command_but_ours(
-    command: Any, place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    definition = {"method": "grid", "parameters": {"seed": {"value": 1}}, "command": command}
-    (place / "s.yaml").write_text(json.dumps(definition))
-    error = refused(place, ["sweep", "s.yaml", "--launcher", "wandb"], capsys)
-    assert error.startswith("xla-sweeps: s.yaml: command: ")
-
-
-EXTRA = "xla_backend_extra_options"
-
-
-@pytest.mark.parametrize(
-    ("flag", "value"),
-    [
-        (EXTRA, "-opt-bisect-limit=3,-opt-bisect-print-ir-path=thesis.txt"),
-        (EXTRA, 1),
-        ("xla_gpu_asm_extra_flags", "-v"),
-        ("xla_cpu_max_isa", "-AVX2"),
-        ("xla_cpu_some_text", "program"),
-        ("xla_dump_to", "there"),
-        ("xla_gpu_cuda_data_dir", 1),
-    ],
-)
-def test_flags_of_files_and_servers_write_nothing_and_start_nothing(
-    flag: str, value: str | int, place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = json.dumps(value)
-    (place / "s.yaml").write_text(
-        f"method: grid\nparameters:\n  xla_flags.{flag}: {{value: {text}}}\n"
-    )
-    (place / "nested.yaml").write_text(
-        f"method: grid\nparameters:\n  xla_flags: {{value: {{{flag}: {text}}}}}\n"
-    )
-    group = place / "group" / "xla_flags"
-    group.mkdir(parents=True)
-    (group / "mine.yaml").write_text(f"{flag}: {text}\n")
-    level = place / "level" / "effort"
-    level.mkdir(parents=True)
-    (level / "mine.yaml").write_text(f"# @package _global_\nxla_flags: {{{flag}: {text}}}\n")
-    for arguments in (
-        ["sweep", "s.yaml", "--dry-run"],
-        ["sweep", "nested.yaml", "--dry-run"],
-        [json.dumps({"model": "mobilenet_v2", "xla_flags": {flag: value}})],
-        [json.dumps({f"xla_flags.{flag}": value})],
-        ["--config-dir", "group", *TRIAL, "+xla_flags=mine"],
-        ["--config-dir", "level", *TRIAL, "effort=mine"],
-    ):
-        error = refused(place, arguments, capsys)
-        assert "only your own command line may set this flag" in error or "no files" in error
-
-
-def test_a_secret_in_a_models_error_is_in_no_file_and_on_no_screen(place: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, str(SUPPORT / "fake_trial.py"), "model=mobilenet_v2", "modes=[graph,xla]"],
-        cwd=place,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={
-            **os.environ,
-            "FAKE_WORKER": f"raise:xla text:https://me:p4ssw0rd@host/{KEY}",
-            "TMPDIR": str(place.parent / "tools"),
-        },
-    )
-    assert "https://***@host/***" in done.stderr
-    ((record,),) = Store(place / "results").load().records.values()
-    failure = record.modes["xla"].failure
-    assert failure is not None
-    assert "https://***@host/***" in failure.message
-    written = {**contents(place), "out": done.stdout.encode(), "err": done.stderr.encode()}
-    assert any(name.endswith(".wandb") for name in written)
-    assert not [
-        name
-        for name, content in written.items()
-        if b"p4ssw0rd" in content or KEY.encode() in content
-    ]
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["weights=https://me:p4ssw0rd@host/x", "source=hub", "trust_code=true"],
-        ["weights=https://host/x?token=p4ssw0rd"],
-        ["-m", "weights=https://me:p4ssw0rd@host/x,imagenet"],
-        ["weights==https://me:p4ssw0rd@host/x"],
-        ["model=https://me:p4ssw0rd@host/x"],
-        ["sweep", "s.yaml", "weights=https://me:p4ssw0rd@host/x"],
-        ['{"tracker.group": "https://me:p4ssw0rd@host/x"}'],
-    ],
-    ids=str,
-)
-def test_credentials_in_an_address_are_refused_and_not_repeated(
-    arguments: list[str], place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (place / "s.yaml").write_text("method: grid\nparameters: {seed: {value: 1}}\n")
-    error = refused(place, arguments, capsys)
-    assert "holds credentials, which records and W&B would keep" in error
-    assert "p4ssw0rd" not in error
-
-
-@pytest.mark.parametrize("arguments", [TRIAL[:2], ["push"]], ids=str)
-def test_credentials_in_the_servers_address_are_refused(
-    arguments: list[str],
-    place: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv("WANDB_BASE_URL", "https://me:p4ssw0rd@host")
-    error = refused(place, arguments, capsys)
-    assert "WANDB_BASE_URL holds a user and a password" in error
-    assert "p4ssw0rd" not in error

@@ -9,11 +9,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from factories import EFFORT, TRIAL
+from scripted import scripted
+
 from xla_sweeps.schema.backend import Backend
 from xla_sweeps.schema.measurement import Load, Round
 from xla_sweeps.schema.record import GpuSpan, Record
 from xla_sweeps.schema.row import TrialSummary
-from xla_sweeps.schema.trial import ReplicateJob, Trial
+from xla_sweeps.schema.trial import Copies, ReplicateJob, Trial
 from xla_sweeps.system.leases import Leases
 from xla_sweeps.trial import conductor
 from xla_sweeps.trial.gpu import GpuWatch
@@ -22,6 +25,8 @@ from xla_sweeps.trial.replicate import ReplicateResult, Screen, Setting
 from xla_sweeps.trial.rounds import Progress
 from xla_sweeps.trial.tracking import NoTracker, RunHeader, TrackerReport
 from xla_sweeps.trial.workers import Stop, WorkerCommand
+
+EIGHT = replace(EFFORT, rounds_min=8)
 
 
 @dataclass
@@ -162,3 +167,42 @@ def conduct_trial(
                 quiet_s=quiet_s,
             ),
         )
+
+
+def conduct(
+    tmp_path: Path,
+    *script: str,
+    modes: tuple[str, ...] = ("graph", "xla"),
+    copies: Copies = "together",
+    machine: QuietMachine | None = None,
+    notes: Notes | None = None,
+    stop: Stop | None = None,
+    leases: Leases | None = None,
+    quiet_s: float = 0.0,
+    compile_s: float = 30,
+    warmup_s: float = 30,
+    device: str = "cpu",
+) -> ReplicateResult:
+    limits = replace(TRIAL.timeouts, compile_s=compile_s, warmup_s=warmup_s)
+    trial = replace(TRIAL, timeouts=limits, modes=modes, copies=copies, effort=EIGHT, device=device)
+    machine = machine or QuietMachine()
+    try:
+        return conduct_trial(
+            trial,
+            scripted(*script),
+            tmp_path,
+            watch=machine.watch,
+            notes=notes,
+            stop=stop,
+            leases=leases,
+            quiet_s=quiet_s,
+        )
+    finally:
+        assert not any(map(alive, machine.pids))
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

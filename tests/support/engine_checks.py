@@ -8,166 +8,26 @@ from __future__ import annotations
 
 import functools
 import json
-import pkgutil
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 from unittest import mock
 
 import keras
-import msgspec
 import numpy as np
+from engine_desk import ENGINE, FRAMEWORK, MODES, SHAPE, Desk, network
+from engine_own_checks import jax_macs, jax_own_step, jax_weights, torch_proofs
 from factories import TRIAL
 
-from xla_sweeps.backends.keras import sources
-from xla_sweeps.backends.keras.sources import OWN, LoadedModel
+from xla_sweeps.backends.keras.sources import OWN
 from xla_sweeps.errors import XlaSweepsError
-from xla_sweeps.schema.backend import backend_named
-from xla_sweeps.schema.measurement import ModeOutcome
-from xla_sweeps.schema.modes import Scenario, mode_of
-from xla_sweeps.schema.trial import COMPILED, InputSpec, Precision, ReplicateJob, Training
+from xla_sweeps.schema.modes import Scenario
+from xla_sweeps.schema.trial import Precision
 from xla_sweeps.trial import protocol
-from xla_sweeps.trial.failures import diagnose_exception, error_text
-from xla_sweeps.worker.replicate import Replicate
-
-ENGINE = sys.argv[1]
-
-_MODES: dict[str, dict[str, tuple[str, ...]]] = {
-    "tensorflow": {
-        "call": ("eager", "graph", "xla"),
-        "train_step": ("eager", "graph", "xla", "train_on_batch_xla"),
-        "predict": ("eager", "call_host", "predict_graph", "predict_xla"),
-        "new_shapes": ("eager", "graph", "graph_dynamic", "xla"),
-    },
-    "jax": {
-        "call": ("jax_eager", "jax_xla"),
-        "train_step": ("jax_eager", "jax_xla"),
-        "predict": ("jax_predict_eager", "jax_predict_xla"),
-        "new_shapes": ("jax_eager", "jax_xla"),
-    },
-    "torch": {
-        "call": ("torch_eager", "torch_compile", "torch_export"),
-        "train_step": ("torch_eager", "torch_compile"),
-        "predict": ("torch_predict_eager", "torch_predict_compile", "torch_predict_compile_2"),
-        "new_shapes": ("torch_eager", "torch_compile", "torch_compile_dynamic"),
-    },
-}
-
-MODES = _MODES[ENGINE]
-
-FRAMEWORK: Any = pkgutil.resolve_name(
-    {
-        "tensorflow": "xla_sweeps.backends.tensorflow.scenarios:TensorFlow",
-        "jax": "xla_sweeps.backends.jax.backend:Jax",
-        "torch": "xla_sweeps.backends.torch.backend:Torch",
-    }[ENGINE]
-)
-
-SHAPE = (8, 8, 3)
-
-BRIEF = replace(
-    TRIAL.effort,
-    always_reference=True,
-    warmup_calls=3,
-    warmup_s=0.0,
-    warmup_cap_s=0.01,
-    warmup_cap_calls=5,
-)
-
-
-def network(*more: Callable[[], Any]) -> Any:
-    """A small classifier with further layers in the middle."""
-    inputs = keras.Input(SHAPE)
-    values = keras.layers.Conv2D(4, 3, activation="relu")(inputs)
-    for make in more:
-        values = make()(values)
-    values = keras.layers.GlobalAveragePooling2D()(values)
-    return keras.Model(inputs, keras.layers.Dense(5)(values))
-
-
-class Desk:
-    """A worker's desk that has set up a model, and what it heard."""
-
-    def __init__(
-        self,
-        make: Callable[[], Any],
-        scenario: str = "call",
-        *,
-        modes: Sequence[str] = (),
-        library: str = "keras",
-        **changes: Any,
-    ) -> None:
-        modes = modes or MODES[scenario]
-        self.trial = replace(
-            TRIAL,
-            model=replace(
-                TRIAL.model,
-                name="tiny",
-                library=library,
-                weights="own" if library == OWN else "random",
-                inputs=(InputSpec(shape=SHAPE, low=-1, high=1),),
-            ),
-            scenario=Scenario(scenario),
-            training=Training(optimizer="adam") if scenario == "train_step" else None,
-            batch_size=2,
-            modes=tuple(modes),
-            effort=BRIEF,
-        )
-        self.trial = replace(self.trial, **changes)
-        self.heard: list[Any] = []
-        self.replicate = Replicate(FRAMEWORK, self.heard.append, title=ENGINE)
-        job = ReplicateJob(trial=self.trial, replicate=0, modes=self.trial.modes, order_seed=1)
-        self._load = mock.patch.object(
-            sources, "load", side_effect=lambda spec, **_: self._loaded(make())
-        )
-        with self._load:
-            self.replicate.answer(protocol.SetUp(job=job))
-        self.bench: Any = self.replicate._model
-
-    def _loaded(self, model: Any) -> LoadedModel:
-        inputs = self.trial.model.inputs
-        if isinstance(model, keras.Model):
-            model(keras.ops.zeros((2, *SHAPE)))
-            return LoadedModel.of_keras(model, inputs)
-        return LoadedModel(forward=model, inputs=inputs, variables=[], rebuildable=False)
-
-    def answer(self, request: protocol.Request) -> Any:
-        with self._load:
-            return self.replicate.answer(request)
-
-    def outcomes(self) -> dict[str, Any]:
-        """Prepare all modes, then warm up and time those that are usable, as the parent asks."""
-        outcomes: dict[str, ModeOutcome] = {}
-        usable = [mode for mode in self.trial.modes if self._prepare(mode, outcomes)]
-        for mode in usable:
-            outcomes[mode] = self.answer(protocol.WarmUp(mode=mode)).outcome
-        for mode in usable:
-            block = self.answer(protocol.TimeBlock(mode=mode, calls=2, settle=True)).block
-            assert block.calls == 2 < block.elapsed_ns
-        return {mode: msgspec.to_builtins(outcome) for mode, outcome in outcomes.items()}
-
-    def _prepare(self, mode: str, outcomes: dict[str, ModeOutcome]) -> bool:
-        """Whether a mode is ready to be measured; its outcome, also where it is not."""
-        try:
-            ready = self.answer(protocol.Prepare(mode=mode))
-        except Exception as error:
-            stages = [each.phase for each in self.heard if isinstance(each, protocol.Stage)]
-            kind, text, backend = type(error).__name__, error_text(error), backend_named(ENGINE)
-            status, failure = diagnose_exception(stages[-1], kind, text, backend=backend)
-            outcomes[mode] = ModeOutcome(status=status, failure=failure)
-            return False
-        outcomes[mode] = ready.outcome
-        return bool(ready.usable)
-
-    def measured(self) -> Any:
-        """The outcomes of all modes, and what is known of the model at the end."""
-        outcomes = self.outcomes()
-        calls = {mode: 2 for mode, each in outcomes.items() if each["status"] == "ok"}
-        spoilt = self.answer(protocol.Finish(calls=calls)).spoilt
-        return {"modes": outcomes, "macs": self.bench.facts.macs, "spoilt": list(spoilt)}
+from xla_sweeps.trial.failures import error_text
 
 
 def normalized() -> Any:
@@ -415,151 +275,6 @@ def a_twin_of_fixed_types() -> Any:
 
     (caveat,) = (each for each in Desk(make).heard if isinstance(each, protocol.Caveat))
     return caveat.flagged.note
-
-
-def jax_weights() -> Any:
-    """Why a mode counts as wrong whose function holds the weights as constants."""
-    import jax
-
-    class Plain(keras.Model):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.dense = keras.layers.Dense(8, name="inside")
-
-        def call(self, x: Any) -> Any:
-            return self.dense(x)
-
-    class Jitted(Plain):
-        @functools.partial(jax.jit, static_argnums=0)
-        def call(self, x: Any) -> Any:
-            return self.dense(x)
-
-    told = {}
-    for kind in (Plain, Jitted):
-        desk = Desk(kind, library=OWN)
-        failures = [each.get("failure") for each in desk.outcomes().values()]
-        told[kind.__name__] = [each and each["kind"] for each in failures]
-    return told
-
-
-def jax_own_step() -> Any:
-    """A training by a model's own `train_step`, which draws random numbers from a state."""
-    import jax
-
-    class Noisy(keras.Model):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.dense, self.seeds = keras.layers.Dense(3), keras.random.SeedGenerator(1)
-            self.total = keras.metrics.Mean(name="loss")
-
-        @property
-        def metrics(self) -> Any:
-            return [self.total]
-
-        def call(self, x: Any) -> Any:
-            return self.dense(x + keras.random.normal(keras.ops.shape(x), seed=self.seeds))
-
-        def train_step(self, state: Any, data: Any) -> Any:
-            trainable, others, optimizer, metrics = state
-
-            def loss_of(weights: Any) -> Any:
-                outputs, after = self.stateless_call(weights, others, data)
-                return keras.ops.mean(keras.ops.square(outputs - data)), after
-
-            (loss, others), gradients = jax.value_and_grad(loss_of, has_aux=True)(trainable)
-            trainable, optimizer = self.optimizer.stateless_apply(optimizer, gradients, trainable)
-            metrics = self.total.stateless_update_state(metrics, loss)
-            logs = {"loss": self.total.stateless_result(metrics)}
-            return logs, (trainable, others, optimizer, metrics)
-
-    def make() -> Any:
-        model = Noisy()
-        model.compile(optimizer=keras.optimizers.Adam(0.01))
-        return model
-
-    training = Training(optimizer=COMPILED)
-    return Desk(make, "train_step", library=OWN, training=training).measured()
-
-
-def jax_macs() -> Any:
-    """Multiply-accumulates of programs, and whether they are a lower bound."""
-    import jax
-    import jax.numpy as jnp
-    from jax import lax
-
-    from xla_sweeps.backends.jax.macs import count_macs
-
-    def convolved(groups: int) -> Callable[[Any], Any]:
-        kernel = jnp.ones((3, 3, 6 // groups, 12))
-        numbers = ("NHWC", "HWIO", "NHWC")
-        return lambda images: lax.conv_general_dilated(
-            images,
-            kernel,
-            (1, 1),
-            "SAME",
-            dimension_numbers=numbers,
-            feature_group_count=groups,
-        )
-
-    side, images = jnp.ones((4, 4)), jnp.ones((2, 8, 8, 6))
-    programs: dict[str, tuple[Callable[[Any], Any], Any]] = {
-        "dot": (lambda x: x @ x, side),
-        "jit": (jax.jit(lambda x: x @ x), side),
-        "convolution": (convolved(1), images),
-        "grouped": (convolved(3), images),
-        "scan": (lambda x: lax.scan(lambda c, _: (c @ x, None), x, length=5)[0], side),
-        "while": (lambda x: lax.while_loop(lambda c: c[0, 0] < 9, lambda c: c @ x, x), side),
-    }
-    counts = {name: count_macs(jax.make_jaxpr(of)(given)) for name, (of, given) in programs.items()}
-    return {name: [count.total, count.at_least] for name, count in counts.items()}
-
-
-def torch_proofs() -> Any:
-    """The reason of each proof, "" where the mode is in force."""
-    import torch
-
-    from xla_sweeps.backends.torch.modes import TorchExecutable
-
-    calls = [0]
-
-    def broken(batch: Any) -> Any:
-        torch._dynamo.graph_break()
-        return batch + 1
-
-    words = [""]
-
-    def changing(batch: Any) -> Any:
-        return batch + calls[0]
-
-    def restless(batch: Any) -> Any:
-        return batch + len(words[0])
-
-    def plain(batch: Any) -> Any:
-        return batch + 1
-
-    def reason(call: Callable[[Any], Any], mode: str, device: str = "cpu") -> str:
-        executable = TorchExecutable.bind(call, mode_of(mode), [torch.ones(2)])
-        run = executable.run
-
-        def run_anew(batch: Any) -> Any:
-            words[0] += "x"
-            return run(batch)
-
-        executable.run = run_anew
-        executable.first_call_s()
-        calls[0] += 1
-        return str(executable.effective(device=device)["reason"])
-
-    return {
-        "one graph": reason(plain, "torch_compile"),
-        "its copy": reason(plain, "torch_compile"),
-        "several": reason(lambda batch: broken(batch) * 2, "torch_compile"),
-        "none": reason(torch._dynamo.disable(plain), "torch_compile"),
-        "once again": reason(changing, "torch_compile"),
-        "again": reason(restless, "torch_compile"),
-        "eager": reason(plain, "torch_eager"),
-        "elsewhere": reason(plain, "torch_eager", device="cuda"),
-    }
 
 
 COMMON = (

@@ -13,72 +13,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conducting import Notes, QuietMachine, conduct_trial
-from factories import EFFORT, TRIAL
+from conducting import Notes, QuietMachine, alive, conduct, conduct_trial
+from factories import TRIAL
 from fake_nvml import FakeGpu, FakeNvml
 from paths import SUPPORT
-from scripted import scripted, started_by
+from scripted import started_by
 
 from xla_sweeps.schema.measurement import Block, Flagged, Phase, Round, Status
-from xla_sweeps.schema.trial import Copies
-from xla_sweeps.system.leases import Leases
 from xla_sweeps.system.process import children
 from xla_sweeps.trial import idle, workers
 from xla_sweeps.trial.gpu import GpuWatch
-from xla_sweeps.trial.replicate import ReplicateResult
 from xla_sweeps.trial.workers import LOG_LIMIT_BYTES, Stop
 
 WORKER = str(SUPPORT / "fake_worker.py")
-
-EIGHT = replace(EFFORT, rounds_min=8)
 
 
 @pytest.fixture(autouse=True)
 def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "TERM_GRACE_S", 0.5)  # some ignore SIGTERM
-
-
-STAGE_S, WAIT_S = 2.0, 3.0
-"""A deadline that a busy machine keeps, and a longer wait."""
-
-
-def conduct(
-    tmp_path: Path,
-    *script: str,
-    modes: tuple[str, ...] = ("graph", "xla"),
-    copies: Copies = "together",
-    machine: QuietMachine | None = None,
-    notes: Notes | None = None,
-    stop: Stop | None = None,
-    leases: Leases | None = None,
-    quiet_s: float = 0.0,
-    compile_s: float = 30,
-    warmup_s: float = 30,
-    device: str = "cpu",
-) -> ReplicateResult:
-    limits = replace(TRIAL.timeouts, compile_s=compile_s, warmup_s=warmup_s)
-    trial = replace(TRIAL, timeouts=limits, modes=modes, copies=copies, effort=EIGHT, device=device)
-    machine = machine or QuietMachine()
-    try:
-        return conduct_trial(
-            trial,
-            scripted(*script),
-            tmp_path,
-            watch=machine.watch,
-            notes=notes,
-            stop=stop,
-            leases=leases,
-            quiet_s=quiet_s,
-        )
-    finally:
-        assert not any(map(alive, machine.pids))
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_everything_that_a_worker_says_is_kept(tmp_path: Path) -> None:
@@ -328,57 +280,6 @@ def test_a_clock_that_runs_slower_than_the_machines_is_flagged_and_not_ok(
     assert all(round_.dirty for round_ in result.rounds)
 
 
-def test_a_replicate_waits_for_the_device_and_says_for_whom_and_no_deadline_runs(
-    tmp_path: Path,
-) -> None:
-    with Leases(["core-0"], holder="the other trial") as other:
-        assert other.take() == ""
-
-        def close_soon(kind: str, value: Any) -> None:
-            if kind == "waiting":
-                threading.Timer(WAIT_S, other.close).start()
-
-        notes = Notes(close_soon)
-        leases = Leases(["core-0"], holder="mine")
-        result = conduct(tmp_path, notes=notes, leases=leases, warmup_s=STAGE_S)
-    assert result.finished
-    assert notes.of("waiting") == [
-        f"waiting for {TRIAL.device}: the other trial (pid {os.getpid()}) is measured on it"
-    ]
-
-
-def test_a_replicate_waits_for_quiet_and_says_what_contaminates_and_no_deadline_runs(
-    tmp_path: Path,
-) -> None:
-    notes = Notes()
-    busy = ["others use 1.4 of 2 cores (python)"] * 7 + ["others use 0.9 of 2 cores"]
-    machine = QuietMachine(disturbances=busy)
-    result = conduct(tmp_path, notes=notes, machine=machine, quiet_s=60, warmup_s=STAGE_S)
-    assert result.finished
-    assert notes.of("contaminated") == [
-        "for quiet: others use 1.4 of 2 cores (python), at most 60 s"
-    ]
-    assert not machine.disturbances
-    assert WAIT_S <= result.contamination["waited_s"] < 60
-
-
-def test_a_wait_for_quiet_ends_after_its_limit_and_can_be_stopped(tmp_path: Path) -> None:
-    machine = QuietMachine(disturbances=["others use 2 of 2 cores"] * 1000)
-    result = conduct(tmp_path, machine=machine, quiet_s=1)
-    assert result.finished
-    assert result.contamination["waited_s"] == 1.0
-
-    with Stop() as stop:
-
-        def stop_it(kind: str, value: Any) -> None:
-            if kind == "contaminated":
-                stop.request()
-
-        stopped = conduct(tmp_path, machine=machine, notes=Notes(stop_it), stop=stop, quiet_s=600)
-    assert stopped.status is Status.INTERRUPTED
-    assert not stopped.rounds
-
-
 PAIRS = ("graph", "xla", "graph_2", "xla_2")
 
 
@@ -459,16 +360,3 @@ def test_processor_time_of_an_idle_process_is_told_to_the_nanosecond() -> None:
     assert idle.cause_of(measured) == "the trial's idle processes used 0.2 cores"
     quiet = replace(measured, blocks=(replace(block, idle_cpu_ns=10**6),))
     assert idle.cause_of(quiet) == ""
-
-
-def test_a_replicate_that_waits_for_the_device_can_be_stopped(tmp_path: Path) -> None:
-    with Leases(["core-0"], holder="other") as other, Stop() as stop:
-        other.take()
-
-        def stop_it(kind: str, value: Any) -> None:
-            if kind == "waiting":
-                stop.request()
-
-        leases = Leases(["core-0"], holder="mine")
-        result = conduct(tmp_path, notes=Notes(stop_it), leases=leases, stop=stop)
-    assert result.status is Status.INTERRUPTED

@@ -1,0 +1,25 @@
+"""Fixtures of several of these tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from foreign_place import KEY
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, with a stand-in for Slurm and a key in the environment."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("sbatch", "squeue", "scancel"):
+        (tools / name).write_text("#!/bin/sh\nexit 1\n")
+        (tools / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("WANDB_API_KEY", KEY)
+    folder = tmp_path / "place"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
