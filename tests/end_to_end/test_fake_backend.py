@@ -145,13 +145,9 @@ def test_a_mode_that_was_still_warming_up_is_measured_again(tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
     outcome = record["modes"]["fake_xla"]
     assert sum(span > 19e6 for span in outcome["warmup_block_ns"]) > 12
-    slow_ns = [
-        block["elapsed_ns"] / block["calls"]
-        for round_ in record["rounds"]
-        for block in round_["blocks"]
-        if block["mode"] == "fake_xla"
-    ]
-    assert max(slow_ns) < 10e6, "no round holds a call of the slow start"
+    assert min(outcome["warmup_block_ns"]) < 20e6, (
+        "a slow call sleeps for 20 ms: they were over before the rounds, however busy a core is"
+    )
 
 
 @pytest.mark.parametrize(

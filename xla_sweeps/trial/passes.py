@@ -64,11 +64,12 @@ class Passes:
         self.result.sync["empty_s"] = next(iter(self.warm.values())).sync_s
         self.until = time.monotonic() + trial.timeouts.measure_s
         ended = self._measure_rounds()
+        again = self._is_still_warming_up(ended)  # whose calls end what is left of it
         if self.warm and (
-            stopping.drifts(ended.rounds, ended.headline)
+            again
+            or stopping.drifts(ended.rounds, ended.headline)
             or any(pacing.slow_in_blocks(ended.rounds, label) for label in ended.decisive)
             or any(pacing.faster_under_load(ended.rounds, label) for label in ended.decisive)
-            or self._is_still_warming_up(ended)
         ):
             self._take_as_warm_up(ended.rounds)
             ended = self._measure_rounds()
