@@ -112,6 +112,27 @@ def test_what_is_measured_chooses_the_trials_that_are_measured_twice() -> None:
         assert not any(task.twice for task in others)
 
 
+@pytest.mark.parametrize(("count", "twins"), [(1, 0), (6, 0), (8, 1), (12, 1), (40, 2), (100, 4)])
+def test_duplicates_and_twins_take_at_most_a_quarter_of_a_quick_sweep(
+    count: int, twins: int
+) -> None:
+    """Even where chance, the hash of what is measured, would choose every trial."""
+    planned = tasks(count + twins)
+    for number, task in enumerate(planned):
+        task.request_id = f"{4 * number:016x}"
+        task.tags = (AA_TAG,) if number < twins else ()
+    add_duplicates(planned)
+    runs = sum(task.replicates for task in planned)
+    assert runs - count <= runs / 4
+    assert sum(task.twice for task in planned) == max(0, (count + twins) // 4 - twins)
+    every = tasks(5, duplicates=1)
+    add_duplicates(every)
+    assert all(task.twice for task in every), "who asks for all gets them"
+    (one,) = tasks(1)
+    add_duplicates([one], whole=False)
+    assert one.twice, "of trials that come one by one, every fourth"
+
+
 @pytest.mark.parametrize(
     ("count", "facts", "places"),
     [

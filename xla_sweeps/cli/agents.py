@@ -96,7 +96,7 @@ def run_checked(
     composer = Composer((), slots=None, config_dir=asked.config_dir)
     task = composer.of_words(asked.overrides)
     of_twin = twin_words(task)
-    add_duplicates([task])
+    add_duplicates([task], whole=False)
     if task.twice:
         kept = (word for word in asked.overrides if key_of(word) != "effort.replicates")
         asked.overrides = [*kept, "effort.replicates=2"]

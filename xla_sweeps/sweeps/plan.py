@@ -150,16 +150,18 @@ def count_for_twin(counted: Path, effort: str) -> bool:
     return (earlier.count(effort) - first) % AA_EVERY == 0
 
 
-def add_duplicates(tasks: Sequence[Task]) -> None:
+def add_duplicates(tasks: Sequence[Task], *, whole: bool = True) -> None:
     """Have one in so many trials of a single replicate measured twice, as their effort says.
 
-    What is measured chooses them, so that the choice is the same on every machine, on resuming,
-    and in a sweep with further trials, and never depends on figures.
+    What is measured chooses them, so that the choice is the same on every machine and on resuming,
+    and never depends on figures. In a `whole` sweep they and the A/A twins are a quarter at most.
     """
-    for task in tasks:
-        if not task.duplicates or task.replicates != 1:
-            continue
-        if int(task.request_id, 16) % task.duplicates == 0:
+    twins = sum(AA_TAG in task.tags for task in tasks)
+    for every in {task.duplicates for task in tasks} - {0}:
+        single = [task for task in tasks if task.duplicates == every and task.replicates == 1]
+        chosen = [task for task in single if int(task.request_id, 16) % every == 0]
+        most = max(0, len(single) // every - (twins if every > 1 else 0)) if whole else None
+        for task in sorted(chosen, key=lambda task: task.request_id)[:most]:
             task.twice, task.replicates = True, 2
 
 

@@ -145,7 +145,7 @@ class Search:
             if len(asked) > 1:
                 self.done(task)
                 continue
-            add_duplicates([task])
+            add_duplicates([task], whole=False)
             runs = Runs.of(self._records(task))
             assign_records([task], runs, software=self._composer.software, retry=())
             self.tasks.append(task)
