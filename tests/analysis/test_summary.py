@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from xla_sweeps.analysis.summary import decomposition, summarize
 from xla_sweeps.schema.columns import Verdict
-from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.measurement import Flag, Flagged, Status
 from xla_sweeps.schema.row import row_dict
 from xla_sweeps.worker import timing
 
@@ -57,6 +57,24 @@ def test_break_even_is_the_extra_compile_time_over_the_time_saved_a_call() -> No
     extra = (0.7 + 12.1) - (0.5 + 0.5)
     assert row.speedup.compile_s_extra == pytest.approx(extra)
     assert row.speedup.break_even_calls == pytest.approx(extra / 0.1)
+
+
+def test_compile_times_beside_other_trials_give_no_break_even_and_those_alone_do() -> None:
+    modes = {
+        label: make_outcome(seconds, compile_s=compile_s, trace_s=0.5)
+        for label, seconds, compile_s in (("graph", 0.2, 0.3), ("xla", 0.1, 12.0))
+    }
+    times, ahead = {"graph": 0.2, "xla": 0.1}, (Flagged(Flag.COMPILED_AHEAD),)
+    slow = {label: replace(outcome, compile_s=60.0) for label, outcome in modes.items()}
+    beside = make_record(times, modes=slow, flags=ahead)
+    row = headline([beside])
+    assert row.speedup.verdict is Verdict.FASTER
+    assert (row.speedup.compile_s_extra, row.speedup.break_even_calls) == (None, None)
+    assert row.candidate.compile_s is not None, "what it took is shown"
+    assert "compiled_ahead" in row.flags
+    both = headline([beside, make_record(times, modes=modes, replicate=1)])
+    alone = headline([make_record(times, modes=modes)])
+    assert both.speedup.compile_s_extra == pytest.approx(alone.speedup.compile_s_extra)
 
 
 @pytest.mark.parametrize("speedup", [0.9, 1.0, 1.02])

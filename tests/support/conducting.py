@@ -41,6 +41,8 @@ class QuietMachine(Sampler):
     exceeded: list[Callable[[], None]] = field(default_factory=list)
     followed: list[int] = field(default_factory=list)
 
+    def begin_turn(self) -> None: ...
+
     def add(self, pid: int, exceeded: Callable[[], None]) -> None:
         self.pids.append(pid)
         self.exceeded.append(exceeded)
@@ -150,6 +152,7 @@ def conduct_trial(
     notes: Notes | None = None,
     stop: Stop | None = None,
     leases: Leases | None = None,
+    compiles_ahead: bool = False,
     quiet_s: float = 0.0,
 ) -> ReplicateResult:
     """Measure a replicate by a backend's workers, their log in the folder."""
@@ -164,6 +167,7 @@ def conduct_trial(
                 leases=opened.enter_context(leases or Leases((), holder="test")),
                 screen=notes,
                 tracker=notes,
+                compiles_ahead=compiles_ahead,
                 quiet_s=quiet_s,
             ),
         )
@@ -178,6 +182,7 @@ def conduct(
     notes: Notes | None = None,
     stop: Stop | None = None,
     leases: Leases | None = None,
+    compiles_ahead: bool = False,
     quiet_s: float = 0.0,
     compile_s: float = 30,
     warmup_s: float = 30,
@@ -195,6 +200,7 @@ def conduct(
             notes=notes,
             stop=stop,
             leases=leases,
+            compiles_ahead=compiles_ahead,
             quiet_s=quiet_s,
         )
     finally:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import faults  # noqa: F401  (which it may be made to have)
 
@@ -71,6 +72,9 @@ class Scripted:
 
     def answer(self, request: protocol.Request) -> protocol.Reply:
         match request:
+            case protocol.Load():
+                self.load()
+                return protocol.Ready(seconds={"import": 2.5})
             case protocol.SetUp(job=job, shared=shared, leads=leads):
                 self.adopts = bool(shared) and not leads
                 return self.set_up(job)
@@ -93,6 +97,17 @@ class Scripted:
         """The part after `step:` in the script."""
         words = [word for word in self.script if word.startswith(f"{step}:")]
         return words[0].partition(":")[2] if words else default
+
+    def load(self) -> None:
+        """Wait for the other worker of a script with `meet:FOLDER`, which must load meanwhile."""
+        if "die-loading" in self.script:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if folder := self.value_of("meet", ""):
+            Path(folder, str(os.getpid())).touch()
+            deadline = time.monotonic() + 60
+            while len(list(Path(folder).iterdir())) < 2:
+                assert time.monotonic() < deadline, "nobody else is there"
+                time.sleep(0.01)
 
     def set_up(self, job: ReplicateJob) -> protocol.Ready:
         say = self.channel.send

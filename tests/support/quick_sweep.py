@@ -1,8 +1,8 @@
 """A sweep of quick trials with the real driver and launcher, in a process that tests can kill.
 
 Started as `python quick_sweep.py RESULTS LANES ID=HOW[*REPLICATES] ...`; the exit code is that of
-`xla-sweeps sweep`. With $IDS=N there are N more trials, t000000 and on, that are all `ok`. Prints
-`counts {...}` at the end.
+`xla-sweeps sweep`. With $IDS=N there are N more trials, t000000 and on, that are all `ok`, and
+$AHEAD of each slot prepare ahead. Prints `counts {...}` at the end.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ def main() -> int:
     tasks = tasks_of(Path(results), arguments)
     assign_records(tasks, load_runs(store), software={}, retry=())
     with SweepProgress("quick", [], ui=os.environ.get("BOARD", "plain")) as board:
-        launcher = LocalLauncher(quick_launch(int(slots)))
+        ahead = int(os.environ.get("AHEAD", "0"))
+        launcher = LocalLauncher(quick_launch(int(slots), ahead=ahead))
         outcome = Driver(
             launcher, store, board, extra=(), logs=Path(results) / "logs" / "sweeps"
         ).run(tasks)

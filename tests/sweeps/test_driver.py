@@ -10,6 +10,7 @@ from collections import Counter
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from driving import Notes, counted, drive, gone, start, wait_for, wait_for_claims
@@ -27,6 +28,9 @@ from xla_sweeps.sweeps.driver import Driver
 from xla_sweeps.sweeps.launchers.job import Ended, Job
 from xla_sweeps.sweeps.launchers.local import STOP_GRACE_S, LocalLauncher
 from xla_sweeps.sweeps.plan import assign_records
+
+PLACES = [{"slots": 2}, {"slots": 1, "AHEAD": "1"}]
+"""Two devices, or one on which a second trial prepares ahead."""
 
 
 @pytest.mark.parametrize(
@@ -130,10 +134,11 @@ def test_anchors_are_measured_at_the_start_on_schedule_and_at_the_end_on_every_d
         ),
     ],
 )
+@pytest.mark.parametrize("place", PLACES)
 def test_a_signal_saves_the_running_trials_and_the_rest_is_measured_on_resume(
-    number: signal.Signals, tmp_path: Path
+    number: signal.Signals, place: dict[str, Any], tmp_path: Path
 ) -> None:
-    sweep = start(tmp_path, "a=ok", "b=sleep", "c=sleep", "d=ok")
+    sweep = start(tmp_path, "a=ok", "b=sleep", "c=sleep", "d=ok", **place)
     wait_for_claims(tmp_path, "b", "c")
     begun = time.monotonic()
     sweep.send_signal(number)
@@ -149,8 +154,9 @@ def test_a_signal_saves_the_running_trials_and_the_rest_is_measured_on_resume(
     assert counted(tmp_path)["a"] == {"ok": 1}
 
 
-def test_a_second_signal_ends_everything_at_once(tmp_path: Path) -> None:
-    sweep = start(tmp_path, "a=hang", "b=hang")
+@pytest.mark.parametrize("place", PLACES)
+def test_a_second_signal_ends_everything_at_once(place: dict[str, Any], tmp_path: Path) -> None:
+    sweep = start(tmp_path, "a=hang", "b=hang", **place)
     wait_for_claims(tmp_path, "a", "b")
     begun = time.monotonic()
     sweep.send_signal(signal.SIGINT)
@@ -162,10 +168,11 @@ def test_a_second_signal_ends_everything_at_once(tmp_path: Path) -> None:
     assert gone(tmp_path, begun + STOP_GRACE_S - time.monotonic()), "before the grace has ended"
 
 
+@pytest.mark.parametrize("place", PLACES)
 def test_when_the_driver_is_killed_its_trials_end_and_a_rerun_completes_the_rest(
-    tmp_path: Path,
+    place: dict[str, Any], tmp_path: Path
 ) -> None:
-    sweep = start(tmp_path, "x=sleep", IDS="12")
+    sweep = start(tmp_path, "x=sleep", IDS="12", **place)
     wait_for(lambda: len(list((tmp_path / "records").glob("*/*.json"))) >= 3)
     sweep.kill()
     sweep.communicate()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -93,3 +95,109 @@ def test_a_folder_that_somebody_else_made_turns_no_lease_off(
     with lease("a", "core-0") as first, lease("b", "core-0") as second:
         assert first.take() == ""
         assert second.take() == f"a {ME}"
+
+
+def sharer(holder: str) -> Leases:
+    return Leases(["core-0", "core-1"], holder=holder, shared=True)
+
+
+def test_some_share_a_lease_and_who_wants_it_alone_comes_before_further_ones() -> None:
+    first, second, alone, late = sharer("a"), sharer("b"), lease("c"), sharer("d")
+    assert first.take() == second.take() == ""
+    assert alone.take(), "it is not alone"
+    assert late.take(), "the one that wants it alone is next"
+    first.close()
+    assert alone.take()
+    second.close()
+    assert alone.take() == ""
+    assert late.take() == f"c {ME}"
+    alone.close()
+    assert late.take() == ""
+    late.close()
+
+
+def test_one_that_shares_gets_it_alone_in_its_turn_and_shares_it_again() -> None:
+    with sharer("a") as first, sharer("b") as second:
+        assert first.take() == second.take() == ""
+        first.want(shared=False)
+        assert first.take(), "the other one still prepares"
+        second.want(shared=False)
+        assert first.take() == ""
+        assert second.take() == f"a {ME}"
+        first.want(shared=True)
+        assert set(first.held) == {"core-0", "core-1"}, "at once, with no gap"
+        assert second.take(), "the first one still ends"
+        first.close()
+        assert second.take() == ""
+
+
+def test_one_that_waits_alone_between_two_that_share_is_not_passed_by_them() -> None:
+    """It gets its turn even if another always shares."""
+    with sharer("a") as first, sharer("b") as second, lease("c") as alone:
+        assert first.take() == ""
+        for _ in range(5):
+            assert alone.take()
+            assert second.take()
+        first.close()
+        assert alone.take() == ""
+
+
+def test_a_lease_that_is_handed_over_is_held_by_the_new_process_until_it_ends() -> None:
+    with sharer("a") as mine, lease("c") as alone:
+        assert mine.take() == ""
+        child = subprocess.Popen(["sleep", "600"], pass_fds=mine.held.values())
+        try:
+            mine.hand_over()
+            assert not mine.held
+            assert alone.take()
+        finally:
+            child.kill()
+            child.wait()
+        assert alone.take() == ""
+
+
+def test_inherited_leases_are_shared_until_they_are_wanted_alone_and_no_child_gets_them() -> None:
+    with sharer("a") as given, lease("c") as alone:
+        assert given.take() == ""
+        copies = {name: os.dup(descriptor) for name, descriptor in given.held.items()}
+        for copy in copies.values():
+            os.set_inheritable(copy, True)
+        given.hand_over()
+        with Leases(["core-0", "core-1", "core-2"], holder="b", inherited=copies) as taken:
+            assert taken.shared
+            assert taken.take() == "", "the third one, shared too"
+            child = subprocess.Popen(["sleep", "600"], close_fds=False)
+            try:
+                assert alone.take()
+                taken.want(shared=False)
+                assert alone.take() == "", "no child holds what was given back"
+            finally:
+                child.kill()
+                child.wait()
+
+
+def test_one_that_somebody_passed_while_it_wanted_to_share_again_waits_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The kernel gives no promise that nobody comes between the two locks."""
+    with sharer("a") as first, lease("b") as passing:
+        assert first.take() == ""
+        first.want(shared=False)
+        assert first.take() == ""
+        convert = fcntl.flock
+
+        def pass_by(descriptor: int, kind: int) -> None:
+            monkeypatch.setattr(fcntl, "flock", convert)
+            convert(descriptor, fcntl.LOCK_UN)
+            with lease("c", "core-0") as other:
+                assert other.take() == ""
+                convert(descriptor, kind)
+
+        monkeypatch.setattr(fcntl, "flock", pass_by)
+        first.want(shared=True)
+        assert not first.held
+        assert passing.take() == ""
+        assert first.take() == f"b {ME}"
+        passing.close()
+        assert first.take() == ""
+        assert set(first.held) == {"core-0", "core-1"}

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conducting import Notes, QuietMachine, alive, conduct, conduct_trial
+from conducting import EIGHT, Notes, QuietMachine, alive, conduct, conduct_trial
 from factories import TRIAL
 from fake_nvml import FakeGpu, FakeNvml
 from paths import SUPPORT
-from scripted import started_by
+from scripted import scripted, started_by
 
 from xla_sweeps.schema.measurement import Block, Flagged, Phase, Round, Status
 from xla_sweeps.system.process import children
-from xla_sweeps.trial import idle, workers
+from xla_sweeps.trial import idle, passes, stopping, workers
 from xla_sweeps.trial.gpu import GpuWatch
 from xla_sweeps.trial.workers import LOG_LIMIT_BYTES, Stop
 
@@ -267,6 +267,36 @@ def test_a_gpu_too_small_for_all_workers_ends_one_backend_and_says_what_to_do(
     assert outcome.status is Status.OOM_GPU
     assert outcome.failure is not None
     assert "2 processes share this GPU" in outcome.failure.hint
+
+
+def test_rounds_that_count_again_follow_the_calls_that_end_a_warm_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else rounds that noise had repeated held the rest of a slow start."""
+    drifted = iter([True])
+    monkeypatch.setattr(stopping, "drifts", lambda *given: next(drifted, False))
+    effort = replace(EIGHT, latency_calls=0)
+    trial = replace(TRIAL, effort=effort, modes=("graph", "xla"), device="cpu")
+    result = conduct_trial(trial, scripted(), tmp_path)
+    assert result.finished
+    once = effort.rounds_min * result.rounds[0].blocks[0].calls
+    assert once < passes.WARM_CALLS
+    numbers = {block.mode: block.elapsed_ns % 1000 for block in result.rounds[0].blocks}
+    more = effort.rounds_min + 1 + passes.LATER_BLOCKS  # the script's blocks have numbers
+    assert numbers == {"graph": more + 1, "xla": more + 1}
+
+
+def test_workers_of_several_backends_load_them_side_by_side(tmp_path: Path) -> None:
+    meeting = tmp_path / "meeting"
+    meeting.mkdir()
+    result = conduct(tmp_path, f"meet:{meeting}", modes=("graph", "jax_xla"))
+    assert result.finished
+    assert len(list(meeting.iterdir())) == 2
+    assert result.seconds["import"] == 2.5
+    lost = conduct(tmp_path, "die-loading", modes=("graph", "jax_xla"))
+    assert lost.status is Status.CRASHED
+    alone = conduct(tmp_path, "die-loading", modes=("graph",))
+    assert alone.finished, "a single worker loads it in its first request"
 
 
 def test_a_clock_that_runs_slower_than_the_machines_is_flagged_and_not_ok(

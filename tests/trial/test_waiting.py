@@ -7,11 +7,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
 from conducting import Notes, QuietMachine, conduct
 from factories import TRIAL
 
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.system.leases import Leases
+from xla_sweeps.trial import idle
 from xla_sweeps.trial.workers import Stop
 
 STAGE_S, WAIT_S = 2.0, 3.0
@@ -80,3 +82,68 @@ def test_a_replicate_that_waits_for_the_device_can_be_stopped(tmp_path: Path) ->
         leases = Leases(["core-0"], holder="mine")
         result = conduct(tmp_path, notes=Notes(stop_it), leases=leases, stop=stop)
     assert result.status is Status.INTERRUPTED
+
+
+def stages(notes: Notes) -> list[str]:
+    return [stage for stage, _, _ in notes.of("stage")]
+
+
+@pytest.mark.parametrize(
+    ("compiles_ahead", "beside"),
+    [(False, ["build"]), (True, ["build", *["compile", "verify"] * 2])],
+)
+def test_a_trial_prepares_beside_others_and_compiles_and_measures_alone(
+    compiles_ahead: bool, beside: list[str], tmp_path: Path
+) -> None:
+    seen: list[list[str]] = []
+    with (
+        Leases(["core-0"], holder="other", shared=True) as other,
+        Leases(["core-0"], holder="mine", shared=True) as mine,
+    ):
+        assert other.take() == mine.take() == ""
+
+        def react(kind: str, value: Any) -> None:
+            if kind == "waiting" and not seen:
+                seen.append(stages(notes))
+                threading.Timer(WAIT_S, other.close).start()
+
+        notes = Notes(react)
+        result = conduct(
+            tmp_path,
+            notes=notes,
+            leases=mine,
+            compiles_ahead=compiles_ahead,
+            compile_s=STAGE_S,
+            warmup_s=STAGE_S,
+        )
+        assert mine.shared, "another one may measure while it ends"
+    assert result.finished
+    assert seen == [beside]
+    assert result.seconds["turns"] > WAIT_S - 0.1
+    assert result.seconds["prepare"] + result.seconds["measure"] < result.seconds["turns"]
+
+
+def test_a_trial_that_waits_for_its_turn_can_be_stopped_and_its_processes_rest(
+    tmp_path: Path,
+) -> None:
+    machine, used_ns = QuietMachine(), list[int]()
+    with (
+        Leases(["core-0"], holder="other", shared=True) as other,
+        Leases(["core-0"], holder="mine", shared=True) as mine,
+        Stop() as stop,
+    ):
+        assert other.take() == mine.take() == ""
+
+        def stop_later() -> None:
+            used_ns.append(idle.cpu_ns(machine.pids))
+            stop.request()
+
+        def react(kind: str, value: Any) -> None:
+            if kind == "waiting":
+                used_ns.append(idle.cpu_ns(machine.pids))
+                threading.Timer(STAGE_S, stop_later).start()
+
+        result = conduct(tmp_path, machine=machine, notes=Notes(react), leases=mine, stop=stop)
+    assert result.status is Status.INTERRUPTED
+    assert not result.rounds
+    assert used_ns[1] - used_ns[0] < 1e-3 * STAGE_S * 1e9

@@ -100,18 +100,27 @@ def _choose_records(records: Sequence[Record]) -> Sequence[Record]:
     )
 
 
+def _compiled_alone(trial: Measured) -> list[Record]:
+    """The records whose modes were not compiled beside other trials."""
+    ahead = Flag.COMPILED_AHEAD
+    return [one for one in trial.counted if all(each.flag != ahead for each in one.flags)]
+
+
 def figures_of(trial: Measured) -> dict[Key, Figure]:
     """The figures of the modes and of their comparisons, as logs."""
     made: list[Figure | None] = []
     alone = by_role(trial.labels).get(Mode.INPUT.role, "")
     for label in trial.labels:
         outcomes = [record.modes[label] for record in trial.counted if label in record.modes]
+        compiled = [
+            record.modes[label] for record in _compiled_alone(trial) if label in record.modes
+        ]
         made.append(figure("call", trial.samples, label))
         if alone and mode_of(label).entry is Entry.FIT:
             share = figure("input_share", trial.samples, alone, label)
             made.append(share and msgspec.structs.replace(share, labels=(label,)))
         values: dict[str, list[float | None]] = {
-            "prepare": [speedup.prepare_s(outcome) for outcome in outcomes],
+            "prepare": [speedup.prepare_s(outcome) for outcome in compiled],
             "copy_input": [outcome.copies_s.get("input") for outcome in outcomes],
             "copy_output": [outcome.copies_s.get("output") for outcome in outcomes],
         }

@@ -50,7 +50,7 @@ from xla_sweeps.sweeps.compose import Composer, Task, compose_all
 from xla_sweeps.sweeps.definition import Sweep, load_sweep
 from xla_sweeps.sweeps.driver import Driver
 from xla_sweeps.sweeps.launchers import Launcher, LauncherRequest, Screen, wandb_agents
-from xla_sweeps.sweeps.launchers.slots import Slot, slots_for
+from xla_sweeps.sweeps.launchers.slots import Slot, ahead_on, slots_for
 from xla_sweeps.sweeps.outcomes import Outcome
 from xla_sweeps.sweeps.plan import (
     DEVICE_RULE,
@@ -152,7 +152,11 @@ def measure(request: Request, plan: Plan) -> int:
         keep(results_dir, sweep.name, (task.request_id for task in plan.tasks))
     ui = str(request.composer.base()["ui"])
     json_ui = JsonSweep() if ui == "json" else None
-    slots, own = request.slots or (), options.launching
+    slots, own = request.slots or (), {**options.launching}
+    if options.launcher == "local" and slots:
+        own["ahead"], less = ahead_on(slots, own.get("ahead"))
+        if less and "ahead" in options.launching:
+            warn(f"--ahead={options.launching['ahead']} is {own['ahead']} here: {less}")
     launching = LauncherRequest(options=own, results_dir=results_dir, slots=slots, warn=warn)
     with (
         contextlib.closing(options.kind(launching)) as launcher,

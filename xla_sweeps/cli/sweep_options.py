@@ -87,7 +87,8 @@ def options_of(arguments: Sequence[str]) -> Options:
     accepting = _add_launching(parser)
     given = vars(parser.parse_intermixed_args(arguments))
     del given["list"]
-    launching = {name: given.pop(name) for name in accepting if name in given}
+    keys = {name: name.replace("-", "_") for name in accepting}
+    launching = {name: given.pop(key) for name, key in keys.items() if key in given}
     driving = [name for name, kind in launchers().items() if kind.driven]
     limited = {name: accepting[name] for name in launching}
     limited |= {"accept-contaminated": driving} if given["accept_contaminated"] else {}

@@ -149,6 +149,8 @@ class Flag(StrEnum):
     """Anchor trials before and after differ by more than 2 %, their intervals included."""
     TOOK_TURNS = "took_turns"
     """Devices of one machine slowed each other down, so only one measured at a time."""
+    COMPILED_AHEAD = "compiled_ahead"
+    """Modes were traced and compiled beside other trials, so there is no break-even."""
     CLOCK_DIFFERS = "clock_differs"
     POWER_LIMITED = "power_limited"
     """The power limit held the GPU's clock down."""

@@ -21,6 +21,7 @@ from xla_sweeps.sweeps.backlog import Backlog
 from xla_sweeps.sweeps.compose import Known, Task
 from xla_sweeps.sweeps.launchers import Launcher
 from xla_sweeps.sweeps.launchers.job import End, Ended, Job
+from xla_sweeps.sweeps.launchers.slots import place_of
 from xla_sweeps.sweeps.plan import missing
 
 MAX_DEATHS = 2
@@ -259,7 +260,7 @@ class Judge:
 
         On a cluster, which chooses nodes itself, the sweep must stop instead.
         """
-        slot = ended.slot if self._launcher.targets else ""
+        slot = place_of(ended.slot) if self._launcher.targets else ""
         lost = ended.how in (End.DIED, End.BROKEN, End.LOST, End.FAILED) or any(
             record.status is Status.INFRA for record in new
         )

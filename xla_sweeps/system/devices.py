@@ -175,6 +175,12 @@ def memory_bytes() -> int:
     return min(total, int(limit)) if limit.isdigit() else total
 
 
+def free_memory_bytes() -> int:
+    """Memory that new processes can have: what is free, or can be freed."""
+    available = re.search(r"^MemAvailable:\s*(\d+)", read_or_empty(Path("/proc/meminfo")), re.M)
+    return min(memory_bytes(), int(available[1]) * 1024) if available else memory_bytes()
+
+
 def usable_cores() -> int:
     """Cores that this process may run on."""
     return len(os.sched_getaffinity(0))

@@ -3,6 +3,9 @@
 A lease is an open lock on a file outside any results folder, so it ends with its process. A process
 first locks the place of the next, a file beside it: one that waits there comes before one that
 gives the lease back and wants it again.
+
+The trials of a sweep that prepares ahead share the lease while they prepare, and each has it alone
+while it measures; one that waits to measure comes before those that want to share.
 """
 
 from __future__ import annotations
@@ -12,9 +15,10 @@ import fcntl
 import math
 import os
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import MappingProxyType
 
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.files import private_folder, tail
@@ -23,8 +27,11 @@ from xla_sweeps.system.process import Readable, becomes_readable
 LEASES = "XLA_SWEEPS_LEASES"
 """Environment variable that names another folder for the leases."""
 
-LOOK_S = 0.5
+TRY_S = 0.05
 """Seconds between two tries to take a lease."""
+
+LOOK_S = 0.5
+"""Seconds between two looks whether the other condition of a wait is true."""
 
 STILL_WAITING_S = 60.0
 """Seconds between two messages that name the holder."""
@@ -39,12 +46,12 @@ def lease_names(device: Device, cores: Collection[int] = ()) -> tuple[str, ...]:
     return tuple(f"core-{number}" for number in sorted(cores or os.sched_getaffinity(0)))
 
 
-def whole_replicate(device: Device) -> tuple[str, ...]:
+def whole_replicate(device: Device, cores: Collection[int] = ()) -> tuple[str, ...]:
     """Leases for a whole replicate: building disturbs other measurements on the device.
 
     These differ from `lease_names`, which devices that take turns hold for each other.
     """
-    return tuple(f"use-{name}" for name in lease_names(device))
+    return tuple(f"use-{name}" for name in lease_names(device, cores))
 
 
 def lease_folder() -> Path | None:
@@ -74,16 +81,44 @@ class Leases(AbstractContextManager["Leases"]):
 
     Where there is no folder for them that only this user can write, there is nothing to wait for.
     Waiting processes show the holder's name.
+
+    Args:
+        inherited: descriptors of shared ones, by name, from the process that started this one.
+
+    Attributes:
+        shared: whether they are, or are to be, shared with others of `shared` leases.
     """
 
-    def __init__(self, names: Iterable[str], *, holder: str) -> None:
-        self._missing = sorted(set(names))
+    def __init__(
+        self,
+        names: Iterable[str],
+        *,
+        holder: str,
+        shared: bool = False,
+        inherited: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        self._names = sorted(set(names))
+        self._held = {name: inherited[name] for name in self._names if name in inherited}
+        self._missing = [name for name in self._names if name not in inherited]
+        for descriptor in self._held.values():
+            os.set_inheritable(descriptor, False)
         self._holder = f"{holder} (pid {os.getpid()})"[:_TEXT_LIMIT]
-        self._held: list[int] = []
         self._next: list[int] = []
+        self.shared = shared or bool(inherited)
 
     def __exit__(self, *ended: object) -> None:
         self.close()
+
+    @property
+    def held(self) -> dict[str, int]:
+        """The descriptors of those that are held, by name, to be passed to a new process."""
+        return dict(self._held)
+
+    def hand_over(self) -> None:
+        """Close the descriptors; what has got them holds the leases now."""
+        for descriptor in self._held.values():
+            os.close(descriptor)
+        self._held = {}
 
     def take(self) -> str:
         """Take those that are free, in one order for all processes; the holder of the next, or "".
@@ -91,14 +126,17 @@ class Leases(AbstractContextManager["Leases"]):
         What was taken is kept, so that many devices can be waited for.
         """
         while self._missing and (folder := lease_folder()):
-            lease, following = (folder / f"{self._missing[0]}.{kind}" for kind in ("lock", "next"))
+            name = self._missing[0]
+            lease, following = (folder / f"{name}.{kind}" for kind in ("lock", "next"))
             try:
                 self._next = self._next or self._lock(following)
-                self._held += self._lock(lease)
+                self._held.update((name, descriptor) for descriptor in self._lock(lease))
             except BlockingIOError:
+                if self.shared:  # the place of the next is for those that want it alone
+                    _give_back(self._next)
                 texts = (tail(path, limit=_TEXT_LIMIT * 4) for path in (lease, following))
                 return next(filter(None, texts), "another process")
-            self._give_back(self._next)
+            _give_back(self._next)
             del self._missing[0]
         return ""
 
@@ -118,9 +156,25 @@ class Leases(AbstractContextManager["Leases"]):
             if holder and time.monotonic() >= said + STILL_WAITING_S:
                 said = time.monotonic()
                 say(holder)
-            if becomes_readable(stop, LOOK_S):
+            if becomes_readable(stop, TRY_S if holder else LOOK_S):
                 return False
         return True
+
+    def want(self, *, shared: bool) -> None:
+        """Have them shared, or alone, from the next `wait` on; gives back what is not held so.
+
+        Who has them alone shares them at once where nobody was faster.
+        """
+        if shared == self.shared:
+            return
+        self.shared = shared
+        with contextlib.suppress(OSError):
+            for descriptor in self._held.values() if shared else ():
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            if shared:
+                return
+        self.close()
+        self._missing = list(self._names)
 
     def _lock(self, path: Path) -> list[int]:
         """The open file, locked, our name in it; none without one, an error if it is held."""
@@ -130,7 +184,8 @@ class Leases(AbstractContextManager["Leases"]):
         except OSError:
             return []
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            kind = fcntl.LOCK_SH if self.shared else fcntl.LOCK_EX
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except OSError as error:
             os.close(descriptor)
             if isinstance(error, BlockingIOError):
@@ -141,14 +196,16 @@ class Leases(AbstractContextManager["Leases"]):
             os.pwrite(descriptor, self._holder.encode("utf-8", "replace"), 0)
         return [descriptor]
 
-    def _give_back(self, locked: list[int]) -> None:
-        while locked:
-            descriptor = locked.pop()
-            with contextlib.suppress(OSError):
-                os.ftruncate(descriptor, 0)
-            os.close(descriptor)
-
     def close(self) -> None:
         """Give them back."""
-        self._give_back(self._held)
-        self._give_back(self._next)
+        held, self._held = list(self._held.values()), {}
+        _give_back(held)
+        _give_back(self._next)
+
+
+def _give_back(locked: list[int]) -> None:
+    while locked:
+        descriptor = locked.pop()
+        with contextlib.suppress(OSError):
+            os.ftruncate(descriptor, 0)
+        os.close(descriptor)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 import types
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -61,6 +61,9 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         together: leases to hold, besides the device's own, while a process measures: of all
             devices that would slow each other down.
         words: options that a person typed for every trial, in place of the command's.
+        turns: descriptors of leases that it shares with the sweep's other trials, by name: it
+            prepares beside them, and measures alone.
+        compiles_ahead: whether it also traces and compiles beside them.
         counted: the file in which an agent counts its trials, for the checks of its machine; or "".
         says_code: whether it writes its exit code too: a parent that ignores SIGCHLD gets none.
     """
@@ -69,6 +72,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     known_records: int | None = None
     recorded: str = ""
     together: tuple[str, ...] = ()
+    turns: dict[str, int] = {}
+    compiles_ahead: bool = False
     words: tuple[str, ...] = ()
     counted: str = ""
     says_code: bool = False
@@ -217,11 +222,12 @@ def start_process(
     environment: Mapping[str, str],
     cores: Sequence[int] = (),
     folder: Path | None = None,
+    descriptors: Collection[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start a process without input, the leader of a group and session of its own.
 
     `output` gets its standard output and error; the environment is complete; it may use the cores
-    of these numbers, or all.
+    of these numbers, or all, and inherits these descriptors.
     """
     process = subprocess.Popen(
         command,
@@ -231,6 +237,7 @@ def start_process(
         env=environment,
         cwd=folder,
         start_new_session=True,
+        pass_fds=descriptors,
     )
     if cores:
         with contextlib.suppress(OSError):

@@ -23,35 +23,40 @@ def measure(job: ReplicateJob, setting: Setting) -> ReplicateResult:
     """Measure one replicate to its end; `OSError` where a worker or its log cannot be started."""
     result = ReplicateResult()
     with adopting_orphans() as mark, ExitStack() as started, setting.watch() as watcher:
-        crew = Crew(job, setting, watcher, mark, started, result)
-        quiet = QuietWait(setting, watcher, job)
+        turns = Turns(setting, watcher, job)
+        crew = Crew(job, setting, watcher, mark, started, result, turns.clock)
         try:
-            _measure(crew, quiet)
+            _measure(crew, turns)
         except WorkerLost as interrupted:
             crew.losses.append(interrupted)
         _conclude(crew)
-        result.conclude(watcher, clock_differs=any(clock.differs for clock in crew.clocks))
+        if not result.contamination:
+            crew.take_in_watch()
         if setting.quiet_s:
-            result.contamination["waited_s"] = round(quiet.waited_s, 1)
+            result.contamination["waited_s"] = round(turns.quiet_s, 1)
+        if turns.ahead:
+            result.seconds["turns"] = turns.waited_s
     return result
 
 
-def _measure(crew: Crew, quiet: QuietWait) -> None:
+def _measure(crew: Crew, turns: Turns) -> None:
     """Prepare, measure, finish; a stop raises `WorkerLost`."""
-    began, result = time.perf_counter(), crew.result
+    began, result = turns.clock(), crew.result
 
     def least_s() -> float:
-        return TIMED_SHARE * (time.perf_counter() - began - quiet.waited_s)
+        return TIMED_SHARE * (turns.clock() - began)
 
-    crew.make_ready(quiet.wait)
-    prepared_at = time.perf_counter()
+    crew.make_ready(turns.wait)
+    prepared_at = turns.clock()
     passes = Passes(crew, least_s)
     if crew.warm:
         passes.measure()
+    crew.take_in_watch()  # before others go on
+    turns.end()
     crew.finish(passes.calls)
     if result.finished:
         result.seconds["prepare"] = prepared_at - crew.built_at
-        result.seconds["measure"] = time.perf_counter() - prepared_at
+        result.seconds["measure"] = turns.clock() - prepared_at
 
 
 def _conclude(crew: Crew) -> None:
@@ -66,24 +71,54 @@ def _conclude(crew: Crew) -> None:
 
 
 @dataclass
-class QuietWait:
-    """The waits of one replicate until its device is its own and quiet; no deadline runs then."""
+class Turns:
+    """The waits of one replicate until its device is its own and quiet; no deadline runs then.
+
+    Attributes:
+        ahead: whether it prepares beside others, with which it shares its leases until its turn.
+        waited_s: seconds that it waited for its turn and for quiet, of which `quiet_s` for quiet.
+    """
 
     setting: Setting
     watcher: Sampler
     job: ReplicateJob
     waited_s: float = 0.0
+    quiet_s: float = 0.0
     began: float = math.inf
     said: float = -math.inf
 
+    def __post_init__(self) -> None:
+        self.ahead = self.setting.leases.shared
+
+    def clock(self) -> float:
+        """Seconds of a clock that stands still during the waits."""
+        return time.perf_counter() - self.waited_s
+
     def wait(self) -> bool:
         """Wait for the turn; False where a stop was requested."""
-        setting = self.setting
-        if not setting.leases.wait(setting.stop, self._say_holder, also=self._is_quiet):
+        shared = self.setting.leases.shared
+        if not self._wait(shared=False):
             return False
+        if shared:
+            self.watcher.begin_turn()
         if self.watcher.gpu:
             self.watcher.gpu.begin()
         return True
+
+    def end(self) -> None:
+        """Let others have their turn, if this one prepared beside others."""
+        if self.ahead and not self.setting.leases.shared:
+            self._wait(shared=True)
+
+    def _wait(self, *, shared: bool) -> bool:
+        leases, begun = self.setting.leases, time.perf_counter()
+        leases.want(shared=shared)
+        with self.watcher.resting():
+            got = leases.wait(
+                self.setting.stop, self._say_holder, also=lambda: shared or self._is_quiet()
+            )
+        self.waited_s += time.perf_counter() - begun
+        return got
 
     def _say_holder(self, holder: str) -> None:
         self.setting.screen.warn(WAITING.format(device=self.job.trial.device, holder=holder))
@@ -92,8 +127,8 @@ class QuietWait:
         """True once nothing disturbs any more, or after a while; to be asked twice a second."""
         now, limit_s = time.monotonic(), self.setting.quiet_s
         self.began = min(now, self.began)
-        self.waited_s = min(now - self.began, limit_s)
-        left_s = limit_s - self.waited_s
+        self.quiet_s = min(now - self.began, limit_s)
+        left_s = limit_s - self.quiet_s
         cause = self.watcher.disturbance() if left_s > 0 else ""
         if cause and now >= self.said + WAIT_SAY_S:
             self.said = now

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pkgutil
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -36,7 +36,7 @@ class Crew:
         warm: what their warm-up showed; those of a lost worker vanish from it.
         shared: folder of what several workers share; "" where none does.
         is_shared: true once a worker has written there: the first whose model could be built.
-        built_at: time when the last model was built, by `time.perf_counter`.
+        built_at: time when the last model was built, by the `clock`.
     """
 
     job: ReplicateJob
@@ -45,6 +45,7 @@ class Crew:
     mark: Mapping[str, str]
     started: ExitStack
     result: ReplicateResult
+    clock: Callable[[], float] = time.perf_counter
     alive: dict[int, Worker] = field(default_factory=dict)
     contenders: dict[str, Contender] = field(default_factory=dict)
     warm: dict[str, protocol.Warmed] = field(default_factory=dict)
@@ -70,32 +71,60 @@ class Crew:
 
         A worker that dies of a mode is started again without it; the others wait for it.
         """
-        while True:
-            for index, labels in enumerate(self.labels):
-                if labels and index not in self.alive:
-                    self._bring_up(index)
-            if self.alive and not wait():
-                raise self.interruption()
+        while missing := self._missing():
+            while missing:
+                for index in missing:
+                    self._start_first(index, beside=len(missing) > 1)
+                for index in missing:
+                    self._build(index, loads=len(missing) > 1)
+                if self.setting.leases.shared and not self.setting.compiles_ahead:
+                    self._take_turn(wait)
+                for index in missing:
+                    self._prepare_all(index)
+                missing = self._missing()
+            self._take_turn(wait)
             self.warm_up()
-            if all(index in self.alive for index, left in enumerate(self.labels) if left):
-                return
 
-    def _bring_up(self, index: int) -> None:
-        """Start a worker, prepare its modes; again without each mode that kills it."""
-        while self.labels[index] and index not in self.alive:
-            worker = self._start(index, tuple(self.labels[index]), partial(self._take, index))
-            self.started.enter_context(worker)
-            self.watcher.add(worker.pid, worker.memory.request)
-            try:
-                self._set_up(worker, index)
-                self.setting.tracker.begin()
-                self.built_at = time.perf_counter()
-                for label in list(self.labels[index]):
-                    self._prepare(worker, label, index)
-            except WorkerLost as lost:
-                self._lose_preparing(index, lost)
-            else:
-                self.alive[index] = worker
+    def _take_turn(self, wait: Callable[[], bool]) -> None:
+        if self.alive and not wait():
+            raise self.interruption()
+
+    def _missing(self) -> list[int]:
+        """The workers with modes that do not run: not yet, or not any more."""
+        return [i for i, labels in enumerate(self.labels) if labels and i not in self.alive]
+
+    def _start_first(self, index: int, *, beside: bool) -> None:
+        """Start a worker; `beside` others, it loads its framework meanwhile."""
+        worker = self._start(index, tuple(self.labels[index]), partial(self._take, index))
+        self.started.enter_context(worker)
+        self.watcher.add(worker.pid, worker.memory.request)
+        self.alive[index] = worker
+        if beside:
+            worker.send(protocol.Load(), deadline_s=self.job.trial.timeouts.build_s)
+
+    def _build(self, index: int, *, loads: bool) -> None:
+        """Have a worker build the model, once its framework is loaded if it `loads` it already."""
+        worker = self.alive[index]
+        with self._preparing(index):
+            if loads:
+                ready = worker.receive_or_end(protocol.Ready)
+                self.result.seconds = {**ready.seconds, **self.result.seconds}
+            self._set_up(worker, index)
+            self.setting.tracker.begin()
+            self.built_at = self.clock()
+
+    def _prepare_all(self, index: int) -> None:
+        """Prepare the modes of a worker, if it lives; what kills it is left out from then on."""
+        with self._preparing(index):
+            for label in list(self.labels[index]) if index in self.alive else ():
+                self._prepare(self.alive[index], label, index)
+
+    @contextmanager
+    def _preparing(self, index: int) -> Iterator[None]:
+        try:
+            yield
+        except WorkerLost as lost:
+            self._lose_preparing(index, lost)
 
     def _start(
         self,
@@ -251,6 +280,10 @@ class Crew:
         """Exception for a stop that was requested."""
         failure = Failure(phase=Phase.MEASURE, kind="interrupted", message="interrupted")
         return WorkerLost(self.job.modes, status=Status.INTERRUPTED, failure=failure)
+
+    def take_in_watch(self) -> None:
+        """Take in what the watcher and the workers' clocks showed until the end of measuring."""
+        self.result.conclude(self.watcher, clock_differs=any(one.differs for one in self.clocks))
 
     def finish(self, calls: Mapping[str, int]) -> None:
         """Have each worker check what its modes have become, given the calls of their blocks."""

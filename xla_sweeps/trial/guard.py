@@ -24,7 +24,7 @@ from xla_sweeps.schema.measurement import OUT_OF_MEMORY, Status
 from xla_sweeps.schema.modes import label_of, mode_of
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import ReplicateJob, Trial
-from xla_sweeps.system.leases import Leases, whole_replicate
+from xla_sweeps.system.leases import Leases, lease_names, whole_replicate
 from xla_sweeps.trial.replicate import WAITING, ReplicateResult, Screen
 from xla_sweeps.trial.runner import conduct, stop_signals
 from xla_sweeps.trial.sides import Side
@@ -349,14 +349,15 @@ class Pairs:
             order_seed=trial.seed * 1009 + self.number,
         )
         self.number += 1
-        log = self.plan.logs / f"{self.number}.log"
-        return conduct(
-            sides[0].settings,
-            job,
-            log,
-            stop=self.stop,
-            screen=self.screen,
-            tracker=tracker_named("none"),
-            holder=HOLDER,
-            commands=tuple(side.command(trial, log, place) for place, side in enumerate(sides)),
-        )
+        log, settings = self.plan.logs / f"{self.number}.log", sides[0].settings
+        with Leases(lease_names(settings.device), holder=HOLDER) as leases:
+            return conduct(
+                settings,
+                job,
+                log,
+                stop=self.stop,
+                screen=self.screen,
+                tracker=tracker_named("none"),
+                leases=leases,
+                commands=tuple(side.command(trial, log, at) for at, side in enumerate(sides)),
+            )

@@ -80,9 +80,16 @@ class Sampler(AbstractContextManager["Sampler"]):
         self.meter = partial(meter_of, device, root=root)
         self._cores, self._mine = usable_cores(), os.sched_getaffinity(0)
         self._begin()
-        self._stopped = threading.Event()
+        self._stopped, self._resting = threading.Event(), False
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
         self._thread.start()
+
+    def begin_turn(self) -> None:
+        """Forget what was seen until now; the sweep's other trials on a GPU are no strangers."""
+        self._begin()
+        if self.gpu:
+            kin = descendants(os.getppid(), root=self._root)
+            self.gpu.tolerate(pid for pid in kin if _uses_a_gpu(self._root, pid))
 
     def _begin(self) -> None:
         self._samples = [self.read()]
@@ -108,6 +115,15 @@ class Sampler(AbstractContextManager["Sampler"]):
             yield
         finally:
             self._exceeded = before
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """Sample only when asked: nothing is measured here, but perhaps by a process beside it."""
+        self._resting = True
+        try:
+            yield
+        finally:
+            self._resting = False
 
     def close(self) -> None:
         """Stop sampling."""
@@ -202,6 +218,8 @@ class Sampler(AbstractContextManager["Sampler"]):
     def _run(self) -> None:
         alarmed: set[int] = set()
         while not self._stopped.wait(PERIOD_S):
+            if self._resting:
+                continue
             samples, sample = self._samples, self.read()
             samples.append(sample)
             if len(samples) > _KEEP:
@@ -275,6 +293,11 @@ def _process_s(root: Path, pid: int) -> float:
     """CPU seconds of a process, all its threads and its reaped children."""
     fields = read_or_empty(root / f"proc/{pid}/stat").rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def _uses_a_gpu(root: Path, pid: int) -> bool:
+    """True if a process has loaded CUDA's driver."""
+    return "libcuda.so" in read_or_empty(root / f"proc/{pid}/maps")
 
 
 def _number(text: str, pattern: str) -> int:

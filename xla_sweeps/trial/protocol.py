@@ -19,6 +19,12 @@ from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system.text import redact
 
 
+class Load(msgspec.Struct, frozen=True, tag="load"):
+    """Load the framework, which `SetUp` does otherwise. Answered by `Ready`."""
+
+    phase: ClassVar = Phase.IMPORT
+
+
 class SetUp(msgspec.Struct, frozen=True, tag="set_up"):
     """Load the framework, build the model, and run it eagerly. Answered by `Ready`.
 
@@ -80,7 +86,7 @@ class Explain(msgspec.Struct, frozen=True, tag="explain"):
     trace: bool
 
 
-Request = SetUp | Prepare | WarmUp | TimeBlock | Finish | Explain
+Request = Load | SetUp | Prepare | WarmUp | TimeBlock | Finish | Explain
 
 
 class Stage(msgspec.Struct, frozen=True, tag="stage"):

@@ -51,7 +51,10 @@ class Screen(Protocol):
 class Setting:
     """Place and surroundings of a replicate: a command for each worker, the device's leases.
 
-    `quiet_s` is how long to wait for a quiet machine before anything is timed.
+    Attributes:
+        leases: of the device; shared ones while it prepares beside others.
+        compiles_ahead: whether it traces and compiles beside them too, not alone.
+        quiet_s: how long to wait for a quiet machine before anything is timed.
     """
 
     commands: tuple[WorkerCommand, ...]
@@ -60,6 +63,7 @@ class Setting:
     leases: Leases
     screen: Screen
     tracker: Tracker
+    compiles_ahead: bool = False
     quiet_s: float = 0.0
 
 
@@ -107,13 +111,13 @@ class ReplicateResult:
         self.rounds = [replace(round_, dirty=round_.dirty or cause) for round_ in self.rounds]
 
     def conclude(self, watcher: Sampler, *, clock_differs: bool) -> None:
-        """Take in what the watcher saw over the whole time."""
+        """Take in what the watcher saw until the end of measuring."""
         watch = watcher.gpu
-        if watch and self.finished:
+        if watch and self.rounds:
             watch.end()
             if watch.newcomers:  # since when is unknown
                 self.contaminate(SHARED)
-        if self.finished and clock_differs:
+        if self.rounds and clock_differs:
             self.flag(Flagged(Flag.CLOCK_DIFFERS))
             self.contaminate(WRONG_CLOCK)
         if watch:

@@ -6,7 +6,6 @@ import datetime
 import os
 import signal
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -174,7 +173,10 @@ def _run_replicate(session: _Session) -> None:
     session.result.logs.append(log)
     if not session.result.records:
         session.screen.trial_started(session.title, replicates=trial.effort.replicates, log=log)
-    with Leases(whole_replicate(settings.device), holder=session.title) as whole:
+    turns, names = session.assignment.turns, whole_replicate(settings.device)
+    alone = {*lease_names(settings.device), *session.assignment.together}
+    leases = Leases(alone, holder=session.title, inherited=turns)
+    with Leases(names, holder=session.title, inherited=turns) as whole:
         device, warn = trial.device, session.screen.warn
         whole.wait(session.stop, lambda who: warn(WAITING.format(device=device, holder=who)))
         started_at = now()
@@ -185,10 +187,12 @@ def _run_replicate(session: _Session) -> None:
             stop=session.stop,
             screen=session.screen,
             tracker=session.tracker,
-            holder=session.title,
-            together=session.assignment.together,
+            leases=leases,
+            compiles_ahead=session.assignment.compiles_ahead,
             quiet_s=monitor.WAIT_LIMIT_S if _was_contaminated(session) else 0.0,
         )
+    if not leases.shared:  # shared ones end with this process: it must not run beside a measurement
+        leases.close()
     require_same_files(trial.model)
     in_sweep = session.assignment.known_records is not None or "WANDB_SWEEP_ID" in os.environ
     refused = result.failure if not in_sweep and not session.result.records else None
@@ -197,6 +201,8 @@ def _run_replicate(session: _Session) -> None:
         raise ConfigError(refused.message)
     if session.assignment.together and result.rounds:
         result.flag(Flagged(Flag.TOOK_TURNS))
+    if session.assignment.compiles_ahead and turns and result.modes:
+        result.flag(Flagged(Flag.COMPILED_AHEAD))
     record = replace(
         make_record(settings, identifier, number, result, session.prepared.facts),
         started_at=started_at,
@@ -220,12 +226,12 @@ def conduct(
     stop: Stop,
     screen: Screen,
     tracker: Tracker,
-    holder: str,
-    together: Iterable[str] = (),
+    leases: Leases,
+    compiles_ahead: bool = False,
     quiet_s: float = 0.0,
     commands: tuple[WorkerCommand, ...] = (),
 ) -> ReplicateResult:
-    """Have a replicate measured while its device is leased, beside no holder of `together`.
+    """Have a replicate measured while its device is leased; `compiles_ahead` as in `Setting`.
 
     Raises:
         StoreError: a process cannot be started with its log.
@@ -233,19 +239,19 @@ def conduct(
     limit = job.trial.memory_limit_bytes
     watch = partial(monitor.Sampler, device=settings.device, memory_limit_bytes=limit)
     try:
-        with Leases({*lease_names(settings.device), *together}, holder=holder) as leases:
-            return conductor.measure(
-                job,
-                Setting(
-                    commands=commands or commands_of(job.trial, settings.device, log),
-                    watch=watch,
-                    stop=stop,
-                    leases=leases,
-                    screen=screen,
-                    tracker=tracker,
-                    quiet_s=quiet_s,
-                ),
-            )
+        return conductor.measure(
+            job,
+            Setting(
+                commands=commands or commands_of(job.trial, settings.device, log),
+                watch=watch,
+                stop=stop,
+                leases=leases,
+                screen=screen,
+                tracker=tracker,
+                compiles_ahead=compiles_ahead,
+                quiet_s=quiet_s,
+            ),
+        )
     except OSError as error:
         raise StoreError(
             f"cannot start the measuring process with its log {log}: {error.strerror or error}"

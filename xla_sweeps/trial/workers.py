@@ -168,18 +168,27 @@ class Worker(AbstractContextManager["Worker"]):
     def request(
         self, message: protocol.Request, expected: type[Answer], *, deadline_s: float
     ) -> Answer:
-        """Send a request and wait for its reply; events that come meanwhile are passed on.
+        """Send a request and wait for its reply, as `receive` does."""
+        self.send(message, deadline_s=deadline_s)
+        return self.receive(expected)
 
-        A stage that begins meanwhile has the trial's own deadline instead of `deadline_s`.
+    def send(self, message: protocol.Request, *, deadline_s: float) -> None:
+        """Send a request, or what fits now; its reply must be received before the next one."""
+        mode = getattr(message, "mode", "")
+        self.stage = protocol.Stage(phase=message.phase, mode=mode)
+        self._deadline, content = time.monotonic() + deadline_s, protocol.encode(message)
+        self._unsent = content[self._write(content) :]
+
+    def receive(self, expected: type[Answer]) -> Answer:
+        """Wait for the reply to what was sent; events that come meanwhile are passed on.
+
+        A stage that begins meanwhile has the trial's own deadline.
 
         Raises:
             RequestFailed: an exception ended the request.
             WorkerLost: the worker ended, or had to be ended: it missed the deadline, passed its
                 memory limit, misused its channel, or a stop was requested.
         """
-        mode = getattr(message, "mode", "")
-        self.stage = protocol.Stage(phase=message.phase, mode=mode)
-        self._unsent, self._deadline = protocol.encode(message), time.monotonic() + deadline_s
         reply, reason = self._answer()
         if isinstance(reply, expected):
             return reply
@@ -202,8 +211,13 @@ class Worker(AbstractContextManager["Worker"]):
         self, message: protocol.Request, expected: type[Answer], *, deadline_s: float
     ) -> Answer:
         """Like `request`; an exception ends the worker too, as a `WorkerLost`."""
+        self.send(message, deadline_s=deadline_s)
+        return self.receive_or_end(expected)
+
+    def receive_or_end(self, expected: type[Answer]) -> Answer:
+        """Like `receive`; an exception ends the worker too, as a `WorkerLost`."""
         try:
-            return self.request(message, expected, deadline_s=deadline_s)
+            return self.receive(expected)
         except RequestFailed as failed:
             self.close()
             lost = WorkerLost(self.labels, status=failed.status, failure=failed.failure)

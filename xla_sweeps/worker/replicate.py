@@ -79,11 +79,13 @@ class Replicate:
         self._job: ReplicateJob
         self._model: Model
         self._prepared: dict[str, Prepared] = {}
-        self._started_up = self._queues = False
+        self._started_up = self._queues = self._is_loaded = False
         self._fresh: Sequence[Any] = ()
 
     def answer(self, request: protocol.Request) -> protocol.Reply:
         """Do what is asked; raises whatever the framework or the model raises."""
+        if isinstance(request, protocol.Load):
+            return protocol.Ready(seconds={"import": self._load_once()})
         if isinstance(request, protocol.SetUp):
             return self._set_up(request)
         if isinstance(request, protocol.Explain) and self._load_explain:
@@ -102,15 +104,21 @@ class Replicate:
                     return self._finish(request)
         raise ValueError(f"a replicate does not answer {type(request).__name__}")
 
+    def _load_once(self) -> float:
+        """Load the framework unless it is; returns the seconds."""
+        began = time.perf_counter()
+        if not self._is_loaded:
+            self._tell(protocol.Stage(phase=Phase.IMPORT, detail=self._title))
+            self._framework, self._is_loaded = self._load(), True
+        return time.perf_counter() - began
+
     def _set_up(self, request: protocol.SetUp) -> protocol.Ready:
         """Build the model, run it eagerly, and compute the float64 reference if always wanted."""
         shared = Path(request.shared) if request.shared else None
         adopts = bool(shared) and not request.leads
         job = replace(request.job, adopts=adopts, shared=request.shared)
         tell, trial = self._tell, job.trial
-        tell(protocol.Stage(phase=Phase.IMPORT, detail=self._title))
-        began = time.perf_counter()
-        self._framework, self._job = self._load(), job
+        import_s, self._job = self._load_once(), job
         loaded = time.perf_counter()
         self._framework.configure(trial)
         tell(protocol.Loaded(environment=self._framework.environment()))
@@ -133,9 +141,7 @@ class Replicate:
             tell(protocol.Stage(phase=Phase.VERIFY, detail="synchronization"))
             sync = model.synchronization()
         self._queues = trial.on_accelerator
-        return protocol.Ready(
-            sync=sync, seconds={"import": loaded - began, "build": built - loaded}
-        )
+        return protocol.Ready(sync=sync, seconds={"import": import_s, "build": built - loaded})
 
     def _prepare(self, label: str) -> protocol.ModeReady:
         tell, model = self._tell, self._model

@@ -45,6 +45,20 @@ DEVICES: Mapping[str, Any] = {
     "one)",
 }
 
+AHEAD: Options = {
+    "ahead": {
+        "type": integer_from(0, to=1000),
+        "metavar": "N",
+        "help": "trials of a device that import and build while others do; they measure alone "
+        "(default: 1 on a CPU of two cores or more, 0 on a GPU)",
+    },
+    "compile-ahead": {
+        "action": "store_true",
+        "help": "trace and compile beside them too: faster, but compile times are marked and there "
+        "is no break-even",
+    },
+}
+
 SLOTS = {
     "type": ONE_OR_MORE,
     "help": f"the most jobs in the cluster's queue at once (default: {QUEUE_LIMIT})",

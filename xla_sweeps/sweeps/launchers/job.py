@@ -133,6 +133,7 @@ def start(
             environment={**environment, **job.variables, **assignment.environment()},
             cores=cores,
             folder=job.folder if job.folder.is_dir() else None,
+            descriptors=assignment.turns.values(),
         )
 
 

@@ -1,7 +1,12 @@
-"""Run jobs on this machine: one at a time on each slot, a device with the cores near it."""
+"""Run jobs on this machine: one at a time on each slot, a device with the cores near it.
+
+Slots of one device prepare beside each other, and take turns at measuring: see `system.leases`.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import signal
 import subprocess
@@ -12,13 +17,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from xla_sweeps.sweeps.launchers import DEVICES, Launcher, LauncherRequest, Options
+from xla_sweeps.sweeps.launchers import AHEAD, DEVICES, Launcher, LauncherRequest, Options
 from xla_sweeps.sweeps.launchers.job import End, Ended, Job, ended_with, start, wait
-from xla_sweeps.sweeps.launchers.slots import Slot, job_environment
+from xla_sweeps.sweeps.launchers.slots import Slot, job_environment, place_of, places
 from xla_sweeps.system.devices import is_accelerator
-from xla_sweeps.system.leases import lease_names
+from xla_sweeps.system.leases import Leases, lease_names, whole_replicate
 from xla_sweeps.system.process import Assignment, signal_group, signal_process
 from xla_sweeps.trial.failures import error_line
+from xla_sweeps.trial.workers import Stop
 
 STOP_GRACE_S = 20.0
 
@@ -34,16 +40,18 @@ class LocalLauncher(Launcher):
     """Start each job as a process group of its own, on a slot that has no other job."""
 
     name = "local"
-    options: ClassVar[Options] = {"devices": DEVICES}
+    options: ClassVar[Options] = {"devices": DEVICES, **AHEAD}
     on_devices = targets = True
 
     def __init__(self, request: LauncherRequest) -> None:
         self._together: tuple[str, ...] = ()
         """Leases that every job holds while it measures, besides its own device's."""
-        self._slots, self._command = list(request.slots), request.command
+        self._ahead = request.options.get("ahead") or 0
+        self._compiles_ahead = bool(request.options.get("compile-ahead"))
+        self._slots, self._command = places(request.slots, self._ahead), request.command
         self._lock = threading.Lock()
         self._running: dict[Future[Ended], _Running] = {}
-        self._stop_asked = threading.Event()
+        self._stop = Stop()
 
     def slots(self) -> list[str]:
         """The names of the slots."""
@@ -79,9 +87,9 @@ class LocalLauncher(Launcher):
         return running.slot.name if running else ""
 
     def drain(self, slot: str) -> bool:
-        """Give a slot no more jobs, unless it is the last."""
+        """Give a device no more jobs, unless it is the last."""
         with self._lock:
-            rest = [other for other in self._slots if other.name != slot]
+            rest = [other for other in self._slots if place_of(other.name) != place_of(slot)]
             if not rest or len(rest) == len(self._slots):
                 return False
             self._slots = rest
@@ -90,7 +98,7 @@ class LocalLauncher(Launcher):
     def stop(self, *, now: bool) -> None:
         """Ask the jobs to save and end, and kill them after a grace period; `now`: kill them."""
         with self._lock:
-            self._stop_asked.set()
+            self._stop.request()
             jobs = dict(self._running)
         for running in jobs.values():
             _signal(running.process, signal.SIGKILL if now else signal.SIGTERM)
@@ -101,7 +109,12 @@ class LocalLauncher(Launcher):
         """Kill what still runs, and wait for it."""
         left = list(self._running)
         self.stop(now=True)
-        futures.wait(left, 5)
+        if not futures.wait(left, 5).not_done:
+            with contextlib.suppress(OSError):  # closed before
+                self._stop.close()
+
+    def _is_stopping(self) -> bool:
+        return self._stop.requested
 
     def _run(self, future: Future[Ended]) -> None:
         """Run one job; the kernel ends its process with this thread, so the thread waits for it."""
@@ -119,21 +132,39 @@ class LocalLauncher(Launcher):
 
     def _supervise(self, running: _Running) -> Ended:
         job, slot = running.job, running.slot
-        if self._stop_asked.is_set():
+        turns = Leases(self._turns(slot), holder=" ".join(job.arguments[:3]), shared=True)
+        if self._is_stopping() or not turns.wait(self._stop, lambda holder: None):
+            turns.close()
             return Ended(how=End.STOPPED, slot=slot.name)
-        records, environment = job.known_records, job_environment(os.environ, slot)
-        mine = Assignment(parent=os.getpid(), known_records=records, together=self._together)
-        process = running.process = start(
-            job, self._command, environment=environment, assignment=mine, cores=slot.cores
+        mine = Assignment(
+            parent=os.getpid(),
+            known_records=job.known_records,
+            together=self._together,
+            turns=turns.held,
+            compiles_ahead=self._compiles_ahead,
         )
-        if self._stop_asked.is_set():
+        environment = job_environment(os.environ, slot)
+        try:
+            process = running.process = start(
+                job, self._command, environment=environment, assignment=mine, cores=slot.cores
+            )
+        finally:
+            turns.hand_over()
+        if self._is_stopping():
             _signal(process, signal.SIGTERM)
         with process:
             code = wait(process, job)
         ended = ended_with(code, job, slot=slot.name)
-        if self._stop_asked.is_set() and ended.how is End.DIED:
+        if self._is_stopping() and ended.how is End.DIED:
             return replace(ended, how=End.STOPPED)
         return ended
+
+    def _turns(self, slot: Slot) -> set[str]:
+        """Leases that jobs of one device share while they prepare; none where one is alone."""
+        if not self._ahead:
+            return set()
+        own = (named(slot.device, slot.cores) for named in (lease_names, whole_replicate))
+        return {*itertools.chain(*own), *self._together}
 
     def take_turns(self) -> None:
         """Have only one job measure at a time; they build and compile side by side as before."""

@@ -5,18 +5,24 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xla_sweeps.errors import DeviceError
 from xla_sweeps.system.devices import (
     Device,
     devices,
     disjoint_cores,
+    free_memory_bytes,
     gpu_problems,
     near_cores,
     usable_cores,
 )
+from xla_sweeps.system.leases import without_leases
 from xla_sweeps.system.process import JOB_VARIABLE
+from xla_sweeps.system.text import count_noun
+
+MEMORY_BYTES = 4 * 2**30
+"""Memory that a trial must have for another one to prepare ahead: it keeps its own meanwhile."""
 
 _CPU_SLOT = re.compile(r"cpu(?::(\d+))?")
 
@@ -88,6 +94,41 @@ def _slots(
         Slot(name=name, device=device, cores=own)
         for name, device, own in zip(names, owners, cores, strict=True)
     ]
+
+
+def ahead_on(slots: Sequence[Slot], asked: int | None) -> tuple[int, str]:
+    """Number of trials of each device that prepare ahead, and why it is less than what was asked.
+
+    By default one, on CPUs of two cores or more that have the memory.
+    """
+    wanted = (
+        (0 if any(slot.device.kind == "gpu" for slot in slots) else 1) if asked is None else asked
+    )
+    cores = min(slot.core_count for slot in slots)
+    most = {
+        count_noun(cores, "core"): cores - 1,
+        f"{free_memory_bytes() / 2**30:.0f} GiB of free memory": (
+            int(free_memory_bytes() / MEMORY_BYTES / len(slots)) - 1
+        ),
+        without_leases(): 0 if without_leases() else wanted,
+    }
+    reason = min(most, key=lambda why: most[why])
+    left = max(0, min(wanted, most[reason]))
+    return left, reason if left < wanted else ""
+
+
+def places(slots: Sequence[Slot], ahead: int) -> list[Slot]:
+    """The slots, and for each as many more on its device as trials prepare ahead of their turn."""
+    return [
+        replace(slot, name=f"{slot.name}+{place}" if place else slot.name)
+        for place in range(1 + ahead)
+        for slot in slots
+    ]
+
+
+def place_of(slot: str) -> str:
+    """The name of the slot beside which this one prepares ahead; its own if it does not."""
+    return slot.partition("+")[0]
 
 
 def job_environment(environ: Mapping[str, str], slot: Slot) -> dict[str, str]:

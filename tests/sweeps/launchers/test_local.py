@@ -1,0 +1,149 @@
+"""Jobs of one device prepare beside each other, and each measures alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import datetime
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from driving import Notes, drive
+from paths import SUPPORT
+from quick_sweep import CPU, quick_launch
+
+from xla_sweeps.schema.measurement import Flag
+from xla_sweeps.schema.record import Record, wall_s
+from xla_sweeps.store.store import Store
+from xla_sweeps.sweeps.launchers import slots as slots_module
+from xla_sweeps.sweeps.launchers.local import LocalLauncher
+from xla_sweeps.sweeps.launchers.slots import Slot, ahead_on, places
+from xla_sweeps.system.leases import LEASES, Leases, lease_names, whole_replicate
+
+GPU = Slot(name="gpu:0", device=CPU.__class__(kind="gpu", index=0, name="a GPU", uuid="GPU-a"))
+
+DEFINITION = """
+name: four
+method: grid
+parameters:
+  model: {value: mobilenet_v2}
+  modes: {value: [graph, xla]}
+  effort.duplicates: {value: 0}
+  batch_size: {values: [1, 2, 3, 4]}
+"""
+
+
+def swept(folder: Path, *words: str) -> list[Record]:
+    """The records of four trials by the real command line, each measured for a second and more."""
+    (folder / "s.yaml").write_text(DEFINITION)
+    given = ["s.yaml", "results_dir=results", "device=cpu", "tracker=none", "ui=plain", *words]
+    done = subprocess.run(
+        [sys.executable, str(SUPPORT / "fake_sweep.py"), "sweep", *given],
+        cwd=folder,
+        env={**os.environ, "FAKE_WORKER": "last:1", LEASES: str(folder / "leases")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    records = [one for group in Store(folder / "results").load().records.values() for one in group]
+    assert len(records) == 4
+    return records
+
+
+def overlaps(records: list[Record], spans: str) -> int:
+    """Number of pairs of trials that ran, or measured, at the same time."""
+
+    def span(record: Record) -> tuple[float, float]:
+        if spans == "measured":
+            return record.rounds[0].started_ns, record.rounds[-1].finished_ns
+        times = map(datetime.fromisoformat, (record.started_at, record.finished_at))
+        begun, ended = (time.timestamp() for time in times)
+        return begun, ended
+
+    pairs = combinations(map(span, records), 2)
+    return sum(one[0] < other[1] and other[0] < one[1] for one, other in pairs)
+
+
+@pytest.mark.parametrize("words", [(), ("--ahead", "3", "--compile-ahead")])
+def test_trials_prepare_beside_each_other_and_each_measures_alone(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    records = swept(tmp_path, *words)
+    assert overlaps(records, "ran")
+    assert not overlaps(records, "measured")
+    waited = [record.seconds["turns"] for record in records]
+    assert max(waited) > 1, "for the one that measured"
+    assert all(wall_s(record) < 20 for record in records)
+    marked = [flag.flag for record in records for flag in record.flags]
+    assert marked.count(Flag.COMPILED_AHEAD) == (4 if words else 0)
+
+
+def test_none_prepares_ahead_where_nobody_wants_it(tmp_path: Path) -> None:
+    records = swept(tmp_path, "--ahead", "0")
+    assert not overlaps(records, "ran")
+    assert all("turns" not in record.seconds for record in records)
+
+
+def test_a_device_that_fails_gets_no_more_jobs_in_any_of_its_places(tmp_path: Path) -> None:
+    launcher = LocalLauncher(quick_launch(2, ahead=1))
+    assert launcher.slots() == ["cpu:0", "cpu:1", "cpu:0+1", "cpu:1+1"]
+    assert launcher.free(None) == 4
+    assert launcher.drain("cpu:1+1")
+    assert launcher.slots() == ["cpu:0", "cpu:0+1"]
+    assert not launcher.drain("cpu:0")
+    notes = Notes()
+    jobs = [f"t{number}=die" for number in range(20)]
+    outcome, _ = drive(tmp_path, *jobs, launcher=launcher, notes=notes)
+    assert outcome.broken.startswith("cpu:0 failed 3 times in a row")
+    assert len(notes.ends) <= 4
+
+
+def test_another_command_gets_its_turn_between_the_trials_of_a_sweep(tmp_path: Path) -> None:
+    """New trials wait until it has had the device, however many there are."""
+    names = {*lease_names(CPU), *whole_replicate(CPU)}
+    ended: list[int] = []
+
+    class Watching(Notes):
+        def show_end(self, *given: str) -> None:
+            super().show_end(*given)
+            if not other.take():
+                ended.append(len(self.ends))
+                other.close()
+
+    with Leases(names, holder="another command") as other:
+        jobs = [f"t{number}=slow" for number in range(6)]
+        drive(tmp_path, *jobs, launcher=LocalLauncher(quick_launch(1, ahead=1)), notes=Watching())
+    assert ended
+    assert ended[0] <= 3
+
+
+@pytest.mark.parametrize(
+    ("slots", "asked", "expected", "reason"),
+    [
+        ([Slot(name="cpu", device=CPU, cores=(0, 1))], None, 1, ""),
+        ([Slot(name="cpu", device=CPU, cores=(0, 1))], 5, 1, "2 cores"),
+        ([Slot(name="cpu", device=CPU, cores=(0,))], None, 0, "1 core"),
+        ([Slot(name="cpu", device=CPU, cores=tuple(range(64)))], 9, 4, "20 GiB of free memory"),
+        ([GPU], None, 0, ""),
+    ],
+)
+def test_cores_and_memory_limit_how_many_prepare_ahead(
+    slots: list[Slot],
+    asked: int | None,
+    expected: int,
+    reason: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(slots_module, "free_memory_bytes", lambda: 20 * 2**30)
+    assert ahead_on(slots, asked) == (expected, reason)
+    assert len(places(slots, expected)) == len(slots) * (1 + expected)
+
+
+def test_none_prepares_ahead_where_there_are_no_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(LEASES, "/proc/nowhere")
+    ahead, reason = ahead_on([Slot(name="cpu", device=CPU, cores=(0, 1))], 1)
+    assert ahead == 0
+    assert reason.startswith("the leases of devices are off")
