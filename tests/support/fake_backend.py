@@ -109,11 +109,12 @@ class FakeExecutable:
     trace_s: float | None = 0.01
     position: int = 0
     repeat: int = field(default_factory=lambda: int(_own("repeat", "1")))
+    fault: str = field(default_factory=lambda: _own("fault", os.environ.get("FAKE_FAULT", "")))
     result: np.ndarray = field(default_factory=lambda: np.zeros(0))
     calls: int = 0
 
     def is_to(self, fault: str) -> bool:
-        return f"{self.mode}:{fault}" in (os.environ.get("FAKE_FAULT"), _own("fault", ""))
+        return self.fault == f"{self.mode}:{fault}"
 
     def prepare(self) -> None: ...
 
