@@ -6,14 +6,15 @@ import json
 import math
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
-from paths import ROOT, SUPPORT
+from commands import forked
+from paths import ROOT
 
 from xla_sweeps.analysis.guard import LOOK
 from xla_sweeps.cli.arguments import conditions_of
@@ -116,26 +117,14 @@ TRIAL = (
 )
 
 
-def guard(
-    cwd: Path, *words: str, modes: str = "fake_graph,fake_xla"
-) -> subprocess.CompletedProcess[str]:
+def guard(cwd: Path, *words: str, modes: str = "fake_graph,fake_xla") -> CompletedProcess[str]:
     """A guard of the folders `a` and `b`."""
     sides = ("--before", f"{PYTHON}@a", "--after", f"{PYTHON}@b")
-    return subprocess.run(
-        [
-            PYTHON,
-            str(SUPPORT / "fake_backend.py"),
-            "guard",
-            *sides,
-            *TRIAL,
-            f"modes=[{modes}]",
-            *words,
-        ],
+    own = {"PYTHONPATH": str(ROOT), "HOME": str(cwd)}
+    return forked(
+        *("fakes", "guard", *sides, *TRIAL, f"modes=[{modes}]", *words),
         cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(cwd)},
-        capture_output=True,
-        text=True,
-        timeout=300,
+        environment={**os.environ, **own},
     )
 
 

@@ -6,14 +6,14 @@ import json
 import os
 import re
 import shlex
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
-from paths import ROOT, SUPPORT
+from commands import forked
+from paths import ROOT
 
 from xla_sweeps.schema.measurement import Status
 
@@ -22,19 +22,12 @@ TRIAL = (
     *("effort.block_s=0.002", "effort.rounds_max=10", "effort.warmup_s=0.05"),
 )
 
-Done = subprocess.CompletedProcess[str]
+Done = CompletedProcess[str]
 
 
 def run(*words: str, cwd: Path, fault: str = "") -> Done:
     own = {"PYTHONPATH": str(ROOT), "HOME": str(cwd), "COLUMNS": "120", "FAKE_FAULT": fault}
-    return subprocess.run(
-        [sys.executable, str(SUPPORT / "fake_backend.py"), *words],
-        cwd=cwd,
-        env={**os.environ, **own},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    return forked("fakes", *words, cwd=cwd, environment={**os.environ, **own})
 
 
 def measured(cwd: Path, modes: str, *words: str, fault: str = "") -> tuple[Done, Any]:

@@ -6,13 +6,14 @@ import contextlib
 import functools
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import termios
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from multiprocessing import forkserver
-from multiprocessing.context import ForkServerContext
+from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from subprocess import CompletedProcess
 from unittest import mock
@@ -54,15 +55,66 @@ def forked(
     """Output and exit code of a forked process; `program` as in `forked_command.py`."""
     with tempfile.TemporaryDirectory() as folder:
         outputs = [Path(folder) / name for name in ("stdout", "stderr")]
-        process = _server().Process(
-            target=forked_command.run,
-            args=(program, str(cwd), dict(environment), list(map(str, outputs)), arguments),
-        )
-        process.start()
+        process = _fork(program, arguments, cwd, environment, outputs)
         process.join(TIMEOUT_S)
         assert process.exitcode is not None, f"{program} does not end"
         said, complained = (path.read_bytes().decode().replace("\r\n", "\n") for path in outputs)
     return CompletedProcess([program, *arguments], process.exitcode, said, complained)
+
+
+class Running:
+    """A forked process that still runs, with the methods of `subprocess.Popen`.
+
+    Attributes:
+        stdout: its output and its errors.
+    """
+
+    def __init__(
+        self, program: str, *arguments: str, cwd: Path, environment: Mapping[str, str]
+    ) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            pipe = Path(folder) / "output"
+            os.mkfifo(pipe)
+            self._process = _fork(program, arguments, cwd, environment, [pipe])
+            self.stdout = pipe.open(encoding="utf-8")
+        assert self._process.pid is not None
+        self.pid = self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit code, or minus the signal that ended it."""
+        return self._process.exitcode
+
+    def communicate(self, timeout: float = TIMEOUT_S) -> tuple[str, None]:
+        """The rest of its output, once it has ended."""
+        said = "" if self.stdout.closed else self.stdout.read()
+        self.stdout.close()
+        self._process.join(timeout)
+        return said, None
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, if it still runs."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill it."""
+        self.send_signal(signal.SIGKILL)
+
+
+def _fork(
+    program: str,
+    arguments: Sequence[str],
+    cwd: Path,
+    environment: Mapping[str, str],
+    outputs: Sequence[Path],
+) -> ForkServerProcess:
+    process = _server().Process(
+        target=forked_command.run,
+        args=(program, str(cwd), dict(environment), list(map(str, outputs)), arguments),
+    )
+    process.start()
+    return process
 
 
 @functools.cache

@@ -252,16 +252,23 @@ class FakeWork:
         return FakeModel(job, self.name)
 
 
-if __name__ == "__main__":
+def use_fakes() -> None:
+    """Have this process's trials run on them, whatever the other tests do beside it."""
+    from xla_sweeps.trial import monitor, replicate
+
     declare()
+    monitor.contamination = lambda samples, *, cores: ""
+    replicate.CLOCK_SLACK_S = math.inf
+
+
+if __name__ == "__main__":
     if sys.argv[1] == "--worker":
+        declare()
         title = sys.argv[2]
         del sys.argv[1:3]
         load = partial(FakeWork, title.removesuffix("Work").lower())
         server.main(lambda channel: Replicate(load, channel.send, title=title).answer)
     from xla_sweeps.__main__ import main
-    from xla_sweeps.trial import monitor, replicate
 
-    monitor.contamination = lambda samples, *, cores: ""  # whatever the other tests do beside it
-    replicate.CLOCK_SLACK_S = math.inf
+    use_fakes()
     main()

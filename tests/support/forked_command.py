@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
+import fake_backend
 import fake_sweep
 import fake_trial
 import hydra  # noqa: F401
 import pyarrow.compute
 import pyarrow.parquet  # noqa: F401
-import scipy.stats  # noqa: F401
+import scipy.special  # noqa: F401
 
 import xla_sweeps.cli.check
 import xla_sweeps.cli.compare
@@ -29,6 +32,15 @@ import xla_sweeps.report.terminal.sweep_progress
 import xla_sweeps.report.terminal.trial_progress  # noqa: F401
 from xla_sweeps.__main__ import main
 
+PROGRAMS: dict[str, Callable[[], object]] = {
+    "command": lambda: None,
+    "sweep": fake_sweep.use_scripts,
+    "trial": fake_trial.use_script,
+    "fakes": fake_backend.use_fakes,
+}
+"""What each program does before it runs the command line: the scripted ones are in
+`fake_sweep.py`, `fake_trial.py` and `fake_backend.py`."""
+
 
 def run(
     program: str,
@@ -40,22 +52,35 @@ def run(
     """Run a command.
 
     Args:
-        program: `command`, or `sweep` or `trial` for a scripted one (`fake_sweep.py`,
-            `fake_trial.py`).
+        program: one of `PROGRAMS`.
         folder: to run it in.
         environment: its complete environment.
-        outputs: files for its standard output and error.
+        outputs: path of a file or a pipe for its standard output and error, or one for each.
         arguments: of the command line.
     """
+    opened = [os.open(path, os.O_WRONLY | os.O_CREAT) for path in outputs]
+    become(folder, environment, arguments, opened[0], opened[-1])
+    PROGRAMS[program]()
+    main()
+
+
+def become(
+    folder: Path | str,
+    environment: Mapping[str, str],
+    arguments: Sequence[str],
+    output: int,
+    errors: int,
+) -> None:
+    """Take the place of a command that was started so, with descriptors for what it writes."""
     os.setsid()
-    for number, path in enumerate(outputs, 1):
-        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), number)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    if program == "sweep":
-        fake_sweep.use_scripts()
-    if program == "trial":
-        fake_trial.use_script()
+    for target, source in enumerate((os.open(os.devnull, os.O_RDONLY), output, errors)):
+        os.dup2(source, target)
+    encoding = environment.get("PYTHONIOENCODING", "utf-8")
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout = os.fdopen(1, "w", closefd=False, encoding=encoding)
+    sys.stderr = os.fdopen(2, "w", 1, encoding, "backslashreplace", closefd=False)
     sys.argv = ["xla_sweeps", *arguments]
-    main()
+    tempfile.tempdir = None

@@ -170,21 +170,10 @@ def _forked(
         return pid
     code = 1
     try:
-        os.setsid()
-        _bound()
-        os.chdir(work)
-        os.environ.clear()
-        os.environ.update(environ)
-        for target, source in enumerate((os.open(os.devnull, os.O_RDONLY), output, errors)):
-            os.dup2(source, target)
-        encoding = environ.get("PYTHONIOENCODING", "utf-8")
-        sys.stdin = os.fdopen(0, closefd=False)
-        sys.stdout = os.fdopen(1, "w", closefd=False, encoding=encoding)
-        sys.stderr = os.fdopen(2, "w", 1, encoding, "backslashreplace", closefd=False)
-        sys.argv = ["xla_sweeps", *arguments]
-        import tempfile
+        from forked_command import become
 
-        tempfile.tempdir = None
+        become(work, environ, arguments, output, errors)
+        _bound()
         from xla_sweeps.__main__ import main
 
         main()
