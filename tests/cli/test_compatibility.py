@@ -10,7 +10,7 @@ from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
-from commands import fresh_command
+from commands import command as forked_command
 from factories import failed_outcome, make_record
 from in_process import command
 
@@ -203,7 +203,7 @@ def test_models_are_checked_once_and_one_that_cannot_be_compiled_is_named(
     own = ("model=local", "path=net.py:build", "trust_code=true", ON)
 
     def check(*words: str) -> str:
-        done = fresh_command("compatibility", *words, cwd=tmp_path)
+        done = forked_command("compatibility", *words, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         return " ".join(done.stdout.split())
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pynvml
 import pytest
-from commands import command, fresh_command
+from commands import command
 from fake_nvml import FakeGpu, FakeNvml
 from neighbour import hog
 
@@ -151,7 +151,7 @@ def test_doctor_says_what_a_gpu_is_used_for_and_what_its_driver_does_not_tell(
 @pytest.mark.tf
 @pytest.mark.slow
 def test_doctor_compiles_for_a_device_that_is_named(tmp_path: Path) -> None:
-    done = fresh_command("doctor", "--seconds", "0.1", "--device", "cpu", cwd=tmp_path)
+    done = command("doctor", "--seconds", "0.1", "--device", "cpu", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     shown = [" ".join(line.split()) for line in done.stdout.splitlines()]
     assert {"✓ cpu XLA compiles a matmul", "✓ cpu XLA compiles a convolution"} <= set(shown)

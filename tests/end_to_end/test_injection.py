@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from commands import forked
 from foreign_place import KEY, TRIAL, contents, refused
-from paths import SUPPORT
 
 from xla_sweeps.cli.main import run
 from xla_sweeps.store.store import Store
@@ -337,14 +335,9 @@ def test_a_name_that_is_a_path_stays_inside_the_results_folder(place: Path) -> N
             }
         )
     )
-    done = subprocess.run(
-        [sys.executable, str(SUPPORT / "fake_sweep.py"), "sweep", "s.yaml", "ui=quiet"],
-        cwd=place,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "FAKE_WORKER": "", "TMPDIR": str(place.parent / "tools")},
-    )
+    own = {"FAKE_WORKER": "", "TMPDIR": str(place.parent / "tools")}
+    words = ("sweep", "s.yaml", "ui=quiet")
+    done = forked("sweep", *words, cwd=place, environment={**os.environ, **own})
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("../../../../outside/x: 1 trial: 1 ok")
     assert {path.name for path in place.parent.iterdir()} <= {"place", "tools", "leases"}

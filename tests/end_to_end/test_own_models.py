@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from commands import command
 from other_environments import measured, python_of
-from real_trials import SHORT, UNDISTURBED, finished, records
+from real_trials import SHORT, finished, records
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.schema.measurement import Flag, Status
@@ -72,7 +72,7 @@ def test_an_odd_output_is_calibrated_verified_or_said_to_show_nothing(
     (tmp_path / "nets.py").write_text(NETS)
     own = ("model=local", f"path=nets.py:{model}", "trust_code=true", "batch_size=2")
     more = ("modes=[eager,graph,xla]", "tracker=none", *SHORT)
-    _, out, err = finished(*own, *more, cwd=tmp_path, program=UNDISTURBED)
+    _, out, err = finished(*own, *more, cwd=tmp_path, program="undisturbed")
     assert "Traceback" not in err
     [record] = records(tmp_path)
     statuses = {label: outcome.status for label, outcome in record.modes.items()}

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import forked
 from foreign_place import KEY, TRIAL, contents, refused
-from paths import SUPPORT
 
 from xla_sweeps.store.store import Store
 from xla_sweeps.sweeps.launchers import wandb_agents
@@ -121,18 +119,12 @@ def test_flags_of_files_and_servers_write_nothing_and_start_nothing(
 
 
 def test_a_secret_in_a_models_error_is_in_no_file_and_on_no_screen(place: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, str(SUPPORT / "fake_trial.py"), "model=mobilenet_v2", "modes=[graph,xla]"],
-        cwd=place,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={
-            **os.environ,
-            "FAKE_WORKER": f"raise:xla text:https://me:p4ssw0rd@host/{KEY}",
-            "TMPDIR": str(place.parent / "tools"),
-        },
-    )
+    own = {
+        "FAKE_WORKER": f"raise:xla text:https://me:p4ssw0rd@host/{KEY}",
+        "TMPDIR": str(place.parent / "tools"),
+    }
+    words = ("model=mobilenet_v2", "modes=[graph,xla]")
+    done = forked("trial", *words, cwd=place, environment={**os.environ, **own})
     assert "https://***@host/***" in done.stderr
     ((record,),) = Store(place / "results").load().records.values()
     failure = record.modes["xla"].failure

@@ -15,7 +15,6 @@ from commands import command
 from real_trials import (
     SHORT,
     SMALL,
-    UNDISTURBED,
     children,
     finished,
     gone,
@@ -135,7 +134,7 @@ def test_an_own_models_row_repeats_it_and_another_build_is_not_pooled(tmp_path: 
     (tmp_path / "own_net.py").write_text(OWN)
     (tmp_path / "units.txt").write_text("4")
     own = ("model=local", "path=own_net:make", "trust_code=true", "batch_size=2", *SHORT)
-    code, out, err = finished(*own, "tracker=none", cwd=tmp_path, program=UNDISTURBED)
+    code, out, err = finished(*own, "tracker=none", cwd=tmp_path, program="undisturbed")
     assert code == 0, err
     assert "1 replicate)" in out
     assert "own_net:make" in out
@@ -143,7 +142,7 @@ def test_an_own_models_row_repeats_it_and_another_build_is_not_pooled(tmp_path: 
     (tmp_path / "units.txt").write_text("64")
     words = shlex.split(row["command"])
     again = words[words.index("xla_sweeps") + 1 :]
-    code, out, err = finished(*again, "tracker=none", cwd=tmp_path, program=UNDISTURBED)
+    code, out, err = finished(*again, "tracker=none", cwd=tmp_path, program="undisturbed")
     assert code == 0, err
     assert "earlier replicates are left out" in " ".join((out + err).split())
     kept = records(tmp_path)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from commands import Running
+from paths import ROOT
 from quick_sweep import quick_launch, tasks_of
 
 from xla_sweeps.schema.measurement import Status
@@ -23,8 +23,6 @@ from xla_sweeps.sweeps.launchers import Launcher
 from xla_sweeps.sweeps.launchers.local import LocalLauncher
 from xla_sweeps.sweeps.outcomes import Collector, Judge, Outcome
 from xla_sweeps.sweeps.plan import assign_records
-
-SWEEP = str(Path(__file__).with_name("quick_sweep.py"))
 
 
 class Notes:
@@ -98,15 +96,10 @@ def counted(results: Path) -> dict[str, Counter[str]]:
     }
 
 
-def start(results: Path, *arguments: str, slots: int = 2, **environ: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, SWEEP, str(results), str(slots), *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, **environ},
-        start_new_session=True,
-    )
+def start(results: Path, *arguments: str, slots: int = 2, **environ: str) -> Running:
+    own = {"PYTHONPATH": str(ROOT), **environ}
+    words = (str(results), str(slots), *arguments)
+    return Running("quick", *words, cwd=Path.cwd(), environment={**os.environ, **own})
 
 
 def alive_in(results: Path) -> list[int]:

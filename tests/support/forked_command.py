@@ -17,7 +17,9 @@ import fake_trial
 import hydra  # noqa: F401
 import pyarrow.compute
 import pyarrow.parquet  # noqa: F401
+import quick_sweep
 import scipy.special  # noqa: F401
+from undisturbed import take_no_notice
 
 import xla_sweeps.cli.check
 import xla_sweeps.cli.compare
@@ -34,12 +36,13 @@ from xla_sweeps.__main__ import main
 
 PROGRAMS: dict[str, Callable[[], object]] = {
     "command": lambda: None,
+    "undisturbed": take_no_notice,
     "sweep": fake_sweep.use_scripts,
     "trial": fake_trial.use_script,
     "fakes": fake_backend.use_fakes,
+    "quick": quick_sweep.run,
 }
-"""What each program does before it runs the command line: the scripted ones are in
-`fake_sweep.py`, `fake_trial.py` and `fake_backend.py`."""
+"""What each program does before it runs the command line; `quick` does not run it."""
 
 
 def run(

@@ -89,5 +89,10 @@ def main() -> int:
     return 3 if outcome.left or outcome.gave_up or outcome.broken else 0
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """Run it, and end the process."""
     sys.exit(main())
+
+
+if __name__ == "__main__":
+    run()

@@ -7,12 +7,12 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from paths import ROOT, SUPPORT
+from commands import forked
+from paths import ROOT
 
 from xla_sweeps.schema.record import Record
 from xla_sweeps.store.store import Store
@@ -32,12 +32,6 @@ SHORT = [
 SMALL = ["model=mnist_mlp", "batch_size=2", *SHORT]
 
 
-PROGRAM = ("-m", "xla_sweeps")
-
-UNDISTURBED = (str(SUPPORT / "undisturbed.py"),)
-"""The same, whose replicates never wait for a quiet machine."""
-
-
 def environment(cwd: Path) -> dict[str, str]:
     kept = {
         name: value
@@ -54,9 +48,9 @@ def environment(cwd: Path) -> dict[str, str]:
     }
 
 
-def start(*arguments: str, cwd: Path, program: Sequence[str] = PROGRAM) -> subprocess.Popen[str]:
+def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, *program, "ui=plain", *arguments],
+        [sys.executable, "-m", "xla_sweeps", "ui=plain", *arguments],
         cwd=cwd,
         text=True,
         stdout=subprocess.PIPE,
@@ -65,10 +59,10 @@ def start(*arguments: str, cwd: Path, program: Sequence[str] = PROGRAM) -> subpr
     )
 
 
-def finished(*arguments: str, cwd: Path, program: Sequence[str] = PROGRAM) -> tuple[int, str, str]:
-    process = start(*arguments, cwd=cwd, program=program)
-    out, err = process.communicate(timeout=600)
-    return process.returncode, out, err
+def finished(*arguments: str, cwd: Path, program: str = "command") -> tuple[int, str, str]:
+    """Exit code, output and errors; a program `undisturbed` never waits for a quiet machine."""
+    done = forked(program, "ui=plain", *arguments, cwd=cwd, environment=environment(cwd))
+    return done.returncode, done.stdout, done.stderr
 
 
 def records(cwd: Path) -> list[Record]:

@@ -1,17 +1,13 @@
-"""The real command line, with TensorFlow, whose trials take no notice of the tests beside them.
-
-Started as `python undisturbed.py ARGUMENTS`. None of its records is contaminated, so that no later
-replicate waits for a quiet machine.
-"""
+"""Trials of this process that take no notice of what runs beside them, such as other tests."""
 
 from __future__ import annotations
 
 import math
 
-from xla_sweeps.__main__ import main
 from xla_sweeps.trial import monitor, replicate
 
-if __name__ == "__main__":
+
+def take_no_notice() -> None:
+    """Have none of its records contaminated, so that no later replicate waits for quiet."""
     monitor.contamination = lambda samples, *, cores: ""
     replicate.CLOCK_SLACK_S = math.inf
-    main()
