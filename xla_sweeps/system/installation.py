@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import re
 import shlex
@@ -72,17 +73,19 @@ def unmet(*packages: str) -> dict[str, tuple[str, ...]]:
     from packaging.requirements import Requirement
 
     lacking: dict[str, tuple[str, ...]] = {}
+    version = functools.cache(version_of)  # reads the whole description of a package
     kept = [name.replace("_", "-") for name in packages]
     owners = [_OWN, *kept]
     for owner in owners:  # it grows
-        for text in (metadata.requires(owner) or ()) if version_of(owner) else ():
+        for text in (metadata.requires(owner) or ()) if version(owner) else ():
             try:
                 one = Requirement(text)
             except ValueError:  # of an earlier format
                 continue
             if one.marker and not one.marker.evaluate({"extra": ""}):
                 continue
-            name, found = one.name.replace("_", "-"), version_of(one.name)
+            name = one.name.replace("_", "-")
+            found = version(name)
             if name not in owners:
                 owners.append(name)
             module = re.sub(r"[-.]", "_", name)
@@ -92,7 +95,7 @@ def unmet(*packages: str) -> dict[str, tuple[str, ...]]:
                 needed = f"{name}{one.specifier}"
                 follows = found and name in kept and owner != _OWN
                 wanted = (owner, f"{name}=={found}") if follows else (needed,)
-                lacking[f"{owner} {version_of(owner)} needs {needed}"] = wanted
+                lacking[f"{owner} {version(owner)} needs {needed}"] = wanted
     return lacking
 
 
