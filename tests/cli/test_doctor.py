@@ -17,6 +17,7 @@ from xla_sweeps.cli import doctor
 from xla_sweeps.cli.doctor import diagnose
 from xla_sweeps.cli.main import run
 from xla_sweeps.errors import ConfigError
+from xla_sweeps.report.wandb.credentials import Login
 from xla_sweeps.schema.backend import Backend, default_backend
 from xla_sweeps.system import devices, environment
 from xla_sweeps.system.installation import how_to_install, install
@@ -24,9 +25,10 @@ from xla_sweeps.trial import neighbours
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_unmet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requirements of a hundred packages are read by the real commands here alone."""
+def little_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred packages and W&B's client are asked by the real commands here alone."""
     monkeypatch.setattr(doctor, "unmet", lambda *packages: {})
+    monkeypatch.setattr(doctor, "login", lambda: Login(logged_in=False, problem="", url=""))
 
 
 def test_doctor_shows_devices_versions_and_quietness_without_writing(tmp_path: Path) -> None:
