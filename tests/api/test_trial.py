@@ -17,9 +17,12 @@ import xla_sweeps as xs
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.api.progress import Line
 from xla_sweeps.api.shipping import _arrays, _canonical
-from xla_sweeps.api.table import SHOWN
-from xla_sweeps.schema.measurement import Status
+from xla_sweeps.api.table import SHORT
+from xla_sweeps.report.figures import times
+from xla_sweeps.schema.measurement import Flag, Status
+from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.trial import Precision
 from xla_sweeps.store.store import Store
 
 RECORD = make_record({"eager": 0.4, "graph": 0.2, "xla": 0.1}, noise=0.01)
@@ -163,12 +166,42 @@ def test_a_filter_that_matches_nothing_says_of_how_many_rows(tmp_path: Path) -> 
 def test_rows_of_several_devices_say_which_and_rows_of_one_do_not(tmp_path: Path) -> None:
     Store(tmp_path).save(RECORD)
     name = RECORD.device["name"]
-    assert name not in repr(xs.results(tmp_path))
+    assert f"\non {name}" in repr(xs.results(tmp_path))
+    assert f"({name}" not in repr(xs.results(tmp_path))
     other = replace(RECORD, trial_id="0" * 16, device={**RECORD.device, "name": "H100"})
     Store(tmp_path).save(other)
     shown = repr(xs.results(tmp_path))
-    assert name in shown
-    assert "H100" in shown
+    assert "(Some)" in shown
+    assert "(H100)" in shown
+
+
+def test_a_notebook_writes_what_the_terminal_writes_and_no_column_s_name(tmp_path: Path) -> None:
+    Store(tmp_path).save(RECORD)
+    other = replace(RECORD.trial, scenario=Scenario.TRAIN_STEP, precision=Precision.MIXED_FLOAT16)
+    Store(tmp_path).save(replace(RECORD, trial_id="0" * 16, trial=other))
+    table = xs.results(tmp_path)
+    heading, *lines = repr(table).splitlines()
+    (row, *_) = (one for one in table if one["scenario"] == "call")
+    assert heading.split()[:4] == ["scenario", "model", "px", "batch"]
+    assert "_" not in heading
+    assert times(row["speedup"]) in lines[0]
+    assert "▲ faster" in lines[0]
+    assert lines[1].startswith("train_step")
+    assert "(mixed_float16)" in lines[1]
+    changes = repr(xs.compare(tmp_path, tmp_path))
+    assert changes.split()[:4] == ["trial", "quantity", "ratio", "95"]
+    assert "ratios are B / A" in changes
+
+
+def test_a_notebook_says_caveats_in_words() -> None:
+    word = f"{Flag.WARMUP_NOT_STATIONARY}:xla"
+    trial = trial_of(RECORD)
+    rows = [{**row, "flags": [word]} for row in trial.document["comparisons"]]
+    trial = replace(trial, document={**trial.document, "flags": [word], "comparisons": rows})
+    page = trial._repr_mimebundle_()["text/html"]
+    assert "still changed when warm-up ended" in " ".join(page.split())
+    assert "(XLA)" in page
+    assert Flag.WARMUP_NOT_STATIONARY not in page
 
 
 def test_a_data_frame_has_all_columns_or_those_that_are_asked_for(tmp_path: Path) -> None:
@@ -182,4 +215,4 @@ def test_a_data_frame_has_all_columns_or_those_that_are_asked_for(tmp_path: Path
             table.to_pandas("short")
         return
     assert list(table.to_pandas().columns) == list(table.columns)
-    assert len(table.to_pandas("short").columns) == len(SHOWN)
+    assert len(table.to_pandas("short").columns) == len(SHORT)

@@ -127,7 +127,8 @@ def test_a_long_report_is_cut_between_lines_so_that_nothing_of_it_is_left_open()
 def test_a_notebook_and_a_prompt_show_the_text_of_others_as_text(evil: str) -> None:
     failure = failed_outcome(Status.COMPILE_ERROR, evil)
     trial = summarize([make_record(modes={"graph": make_outcome(0.2), "xla": failure})])
-    trial = replace(trial, flags=(evil,))
+    row = replace(trial.comparisons[0], flags=(evil,))
+    trial = replace(trial, flags=(evil,), comparisons=(row,))
     lines, notes = [["a", evil], [evil, "b"]], [evil]
     pages = rows_html(lines, notes), trial_html(trial, evil, "failed")
     for page in (*pages, rows_text(lines, notes)):

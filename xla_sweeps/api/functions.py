@@ -13,7 +13,7 @@ from xla_sweeps.api.border import file_word, folder_given, refusing
 from xla_sweeps.api.folders import require_unchanged
 from xla_sweeps.api.kernel import require_free_gpus
 from xla_sweeps.api.progress import follower
-from xla_sweeps.api.table import SHOWN, Table, of_rows
+from xla_sweeps.api.table import SHORT, Table
 from xla_sweeps.api.trial import Trial
 from xla_sweeps.config.scenario import AUTO
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
@@ -139,7 +139,7 @@ def results(
     every = results_alone(table, where)
     table = matching(every, chosen)
     none = (no_match(where, len(every)),) if where is not None and not len(table) else ()
-    return Table(table, SHOWN, (*none, *rows.problems))
+    return Table(table, SHORT, (*none, *rows.problems))
 
 
 def rounds(results_dir: str | Path = "results", where: str | None = None) -> Table:
@@ -176,12 +176,17 @@ def compare(a: str | Path, b: str | Path, *, where: str | None = None) -> Table:
     Raises:
         XlaSweepsError: a folder has no records, or none match.
     """
+    from pyarrow import Table as Arrow
+
     from xla_sweeps.analysis.changes import as_section
     from xla_sweeps.cli.compare import between
+    from xla_sweeps.report import changes
 
     chosen = _filter(where) if where is not None else None
     difference = between(folder_given("a", a), folder_given("b", b), where=chosen)
-    return of_rows(as_section(difference)["rows"], difference.notes)
+    notes = (changes.RATIOS, *difference.notes)
+    lines = [changes.COLUMNS, *changes.cells(difference.changes)]
+    return Table(Arrow.from_pylist(as_section(difference)["rows"]), notes=notes, lines=lines)
 
 
 def sweep(
@@ -234,7 +239,7 @@ def sweep(
     table = only(headlines, end["trials"])
     counts = "trials: " + ", ".join(f"{count} {word}" for word, count in end["counts"].items())
     left = ["call it again to measure what is left"] if end["exit_code"] else []
-    return Table(table, SHOWN, (counts, *end["reasons"], *warnings, *left))
+    return Table(table, SHORT, (counts, *end["reasons"], *warnings, *left))
 
 
 def explain(model: Any, inputs: Any = None, **options: Any) -> Explained:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,21 +10,17 @@ from typing import TYPE_CHECKING, Any
 from xla_sweeps.api.border import refusing
 from xla_sweeps.errors import unknown_name
 from xla_sweeps.report.figures import NONE
-from xla_sweeps.schema.row import COLUMNS
 from xla_sweeps.system.installation import install
 from xla_sweeps.system.text import count_noun
 
 if TYPE_CHECKING:  # slow to import
     import pyarrow
 
-SHOWN = (
+SHORT = (
     *("model", "device", "resolution_px", "batch_size", "scenario", "precision", "tf32"),
     *("candidate", "baseline", "speedup", "speedup_low", "speedup_high", "verdict", "status"),
 )
-"""Columns of rows that are shown; a data frame has all."""
-
-_IF_UNUSUAL = ("scenario", "precision", "tf32")
-"""Columns that are shown where a row has another value than the usual one."""
+"""Columns of rows of results in a short data frame."""
 
 SHOWN_ROWS = 40
 
@@ -35,13 +31,15 @@ class Table:
 
     Attributes:
         arrow: as a table of Arrow.
-        shown: columns of the text and of the HTML; all for none.
+        short: columns of a short data frame; all for none.
         notes: caveats, and files that could not be used.
+        lines: headings and cells to show in place of the columns, unless it is rows of results.
     """
 
     arrow: pyarrow.Table
-    shown: tuple[str, ...] = ()
+    short: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    lines: Sequence[Sequence[str]] = ()
 
     def __len__(self) -> int:
         return int(self.arrow.num_rows)
@@ -62,13 +60,13 @@ class Table:
         return tuple(self.arrow.column_names)
 
     def to_pandas(self, columns: str = "all") -> Any:
-        """Convert to a data frame of pandas, which must be installed; `short` has what is shown."""
+        """Convert to a data frame of pandas, which must be installed; `short` has the main ones."""
         hint = f"{install('pandas')}, or use polars.DataFrame()"
         with refusing("to_pandas: no data frame", hint):
             if columns not in ("all", "short"):
                 raise unknown_name("columns", str(columns), ("all", "short"))
-            return (
-                self.arrow.select(self._short) if columns == "short" else self.arrow
+            return self.arrow.select(
+                list(self.short) if columns == "short" and self.short else self.columns
             ).to_pandas()
 
     def plot(self, path: str | Path = "speedups.svg") -> Path:
@@ -82,44 +80,29 @@ class Table:
     def __repr__(self) -> str:
         from xla_sweeps.report.terminal.notebook import rows_text
 
-        return rows_text(self._cells(), self._footnotes())
+        return rows_text(*self._cells())
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         from xla_sweeps.report.terminal.notebook import rows_html
 
-        page = rows_html(self._cells(), self._footnotes())
-        return {"text/plain": repr(self), "text/html": page}
+        return {"text/plain": repr(self), "text/html": rows_html(*self._cells())}
 
-    @property
-    def _short(self) -> list[str]:
-        """Names of the columns that are shown."""
-        return [name for name in self.shown if name in self.columns] or list(self.columns)
+    def _cells(self) -> tuple[list[Sequence[str]], list[str]]:
+        """Lines of the first rows, below their headings, and the notes below them."""
+        first = self.arrow.slice(0, SHOWN_ROWS)
+        notes: list[str] = []
+        if self.short:
+            from xla_sweeps.report.row_cells import table_of_rows
+            from xla_sweeps.store.table import rows_of
 
-    def _cells(self) -> list[list[str]]:
-        """Lines of the first rows, below their headings."""
-        names = self._short
-        rows = self.arrow.select(names).slice(0, SHOWN_ROWS).to_pylist()
-        usual = {name: asked.usual for name in _IF_UNUSUAL if (asked := COLUMNS[name].asked)}
-        same = [
-            name
-            for name in usual
-            if self.shown and all(str(row.get(name)) == usual[name] for row in rows)
-        ]
-        if self.shown and len({row.get("device") for row in rows}) < 2:
-            same.append("device")
-        names = [name for name in names if name not in same]
-        return [names, *([_cell(row[name]) for name in names] for row in rows)]
-
-    def _footnotes(self) -> list[str]:
+            headings, cells, notes = table_of_rows(rows_of(first))
+            lines: list[Sequence[str]] = [headings, *cells]
+        else:
+            plain = ([_cell(value) for value in row.values()] for row in first.to_pylist())
+            lines = [*self.lines[: SHOWN_ROWS + 1]] or [self.columns, *plain]
         more = len(self) - SHOWN_ROWS
-        return [*([f"and {count_noun(more, 'more row')}"] if more > 0 else []), *self.notes]
-
-
-def of_rows(rows: Sequence[Mapping[str, Any]], notes: Sequence[str] = ()) -> Table:
-    """A table of rows as plain data."""
-    import pyarrow
-
-    return Table(pyarrow.Table.from_pylist(list(rows)), notes=tuple(notes))
+        notes += [f"and {count_noun(more, 'more row')}"] if more > 0 else []
+        return lines, [*notes, *self.notes]
 
 
 def _cell(value: object) -> str:

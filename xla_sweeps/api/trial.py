@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xla_sweeps.api.table import SHOWN, Table
+from xla_sweeps.api.table import SHORT, Table
 
 if TYPE_CHECKING:  # loaded when the result is looked at
     from xla_sweeps.api.explained import Explained
@@ -118,7 +118,7 @@ class Trial:
         """The comparisons as a table, for data frames."""
         from xla_sweeps.store.table import table_of
 
-        return Table(table_of(self.rows), SHOWN)
+        return Table(table_of(self.rows), SHORT)
 
     def plot(self, path: str | Path = "speedups.svg") -> Path:
         """Save the comparisons as a picture: `Table.plot`."""

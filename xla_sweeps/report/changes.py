@@ -37,15 +37,17 @@ def shown_changes(difference: Difference) -> Sequence[Change]:
 
 
 def cells(changes: Sequence[Change]) -> list[tuple[str, ...]]:
-    """A line of `COLUMNS` for each change."""
+    """A line of `COLUMNS` for each change; its name has the scenario where there are several."""
+    several = len({change.scenario for change in changes}) > 1
     devices = {change.device: change.device.split(matching.ARROW) for change in changes}
     short = short_devices(name for names in devices.values() for name in names)
     lines: list[tuple[str, ...]] = []
     for change in changes:
         on = matching.ARROW.join(short[name] for name in devices[change.device])
+        facts = [f" on {on}"] * (len(devices) > 1) + [f" in {change.scenario}"] * several
         lines.append(
             (
-                f"{change.name} on {on}" if len(devices) > 1 else change.name,
+                "".join([change.name, *facts]),
                 change.quantity,
                 times(change.ratio),
                 interval(change.low, change.high),

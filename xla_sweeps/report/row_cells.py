@@ -56,17 +56,8 @@ def cells_of(
 
 def rows_text(form: str, rows: Sequence[ComparisonRow], price_per_hour: float | None = None) -> str:
     """Rows as one table in `markdown` or `latex`, which needs no package; notes are below it."""
-    devices = {row.trial.device for row in rows}
-    notes = [f"on {displayable(name)}" for name in devices if len(devices) == 1]
-    notes += [advice.CONTAMINATED] if any(map(is_contaminated, rows)) else []
-    groups = by_scenario(rows, key=lambda row: row.trial.scenario)
-    start = int(len(groups) < 2)
-    headings = ["scenario", *itertools.chain(*headings_of(price_per_hour))][start:]
-    lines = [
-        [scenario, *(cell.lstrip(_SYMBOLS) for cell in itertools.chain(*line))][start:]
-        for scenario, own in groups.items()
-        for line in cells_of(own, with_device=len(devices) > 1, price_per_hour=price_per_hour)
-    ]
+    headings, lines, notes = table_of_rows(rows, price_per_hour)
+    lines = [[cell.lstrip(_SYMBOLS) for cell in line] for line in lines]
     if form == "markdown":
         said = [f"\n{markdown.escape(note)}" for note in notes]
         return "\n".join([*markdown.table(headings, lines), *said, ""])
@@ -75,6 +66,24 @@ def rows_text(form: str, rows: Sequence[ComparisonRow], price_per_hour: float | 
     head, *body = (" & ".join(line) + r" \\" for line in written)
     text = [f"\\begin{{tabular}}{{{columns}}}", r"\hline", head, r"\hline", *body, r"\hline"]
     return "\n".join([*text, r"\end{tabular}", *(f"% {note}" for note in notes), ""])
+
+
+def table_of_rows(
+    rows: Sequence[ComparisonRow], price_per_hour: float | None = None
+) -> tuple[list[str], list[list[str]], list[str]]:
+    """Headings, a line of cells for each row, and the notes below them."""
+    devices = {row.trial.device for row in rows}
+    notes = [f"on {displayable(name)}" for name in devices if len(devices) == 1]
+    notes += [advice.CONTAMINATED] if any(map(is_contaminated, rows)) else []
+    groups = by_scenario(rows, key=lambda row: row.trial.scenario)
+    start = int(len(groups) < 2)
+    headings = ["scenario", *itertools.chain(*headings_of(price_per_hour))][start:]
+    lines = [
+        [scenario, *itertools.chain(*line)][start:]
+        for scenario, own in groups.items()
+        for line in cells_of(own, with_device=len(devices) > 1, price_per_hour=price_per_hour)
+    ]
+    return headings, lines, notes
 
 
 def is_contaminated(row: ComparisonRow) -> bool:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 from rich.console import Console, RenderableType
 from rich.jupyter import JUPYTER_HTML_FORMAT
 from rich.table import Table
 from rich.text import Text
 
+from xla_sweeps.report.advice import flag_notes
+from xla_sweeps.report.row_cells import RIGHT
 from xla_sweeps.report.terminal.console import COLOURS, PLAIN, PLAIN_WIDTH, UNBOUNDED
 from xla_sweeps.report.terminal.tables import modes_table
 from xla_sweeps.schema.row import TrialSummary
@@ -29,7 +32,8 @@ def rows_html(lines: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
 
 
 def trial_html(summary: TrialSummary, sentence: str, verdict: str) -> str:
-    """A trial's answer, modes, failures and flags as HTML; no script, nothing from elsewhere."""
+    """A trial's answer, modes, failures and caveats as HTML; no script, nothing from elsewhere."""
+    notes = dict.fromkeys(note for row in summary.comparisons for note in flag_notes(row))
     reasons = [
         Text(displayable(f"{mode.label}: {mode.failure.message}"[:300]), style=COLOURS["failed"])
         for mode in summary.modes
@@ -39,14 +43,15 @@ def trial_html(summary: TrialSummary, sentence: str, verdict: str) -> str:
         Text(displayable(sentence[:1000]), style=f"bold {COLOURS[verdict]}"),
         modes_table(replace(summary, modes=summary.modes[:20])),
         *reasons[:5],
-        Text(displayable(" ".join(summary.flags)[:500]), style="dim"),
+        *(Text(displayable(f"Note: {note}."[:500]), style="dim") for note in notes),
     )
 
 
 def _rows_table(lines: Sequence[Sequence[str]]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in lines[0]:
-        table.add_column(displayable(heading), no_wrap=True)
+        side: Literal["right", "left"] = "right" if heading in RIGHT else "left"
+        table.add_column(displayable(heading), no_wrap=True, justify=side)
     for line in lines[1:]:
         table.add_row(*map(displayable, line))
     return table
