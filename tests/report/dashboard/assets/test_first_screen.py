@@ -183,14 +183,29 @@ def test_the_headline_says_when_every_figure_is_contaminated(
 
 
 @pytest.mark.parametrize(
-    ("size", "most"), [((1440, 900), 120), ((1024, 768), 120), ((390, 844), 220)]
+    ("size", "most"), [((1440, 900), 120), ((1000, 800), 120), ((800, 800), 120), ((390, 844), 220)]
 )
 def test_the_answer_is_at_the_top(
     browser: Browser, study: Studies, size: tuple[int, int], most: int
 ) -> None:
     visit(browser, study(300), size=size)
-    top = "document.querySelector('#answer-head').getBoundingClientRect().top"
+    top = "document.querySelector('#answer-sentence').getBoundingClientRect().top"
     assert browser.evaluate(top) <= most
+
+
+@pytest.mark.parametrize("width", [1280, 1100, 1000, 900, 800, 730])
+def test_the_filters_are_in_one_line_that_fits_the_window(
+    browser: Browser, study: Studies, width: int
+) -> None:
+    visit(browser, study(300), size=(width, 800))
+    middles = """[...document.querySelectorAll('.pickers > *')].filter((one) => one.offsetHeight)
+      .map((one) => one.getBoundingClientRect()).map(({top, height}) => top + height / 2)"""
+    assert max(browser.evaluate(middles)) - min(browser.evaluate(middles)) < 2
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert browser.evaluate(wide) == 0
+    browser.click(".more > summary")
+    assert browser.evaluate("document.querySelector('#copy-link').offsetHeight > 0")
+    assert browser.evaluate(wide) == 0
 
 
 @pytest.mark.each_browser
