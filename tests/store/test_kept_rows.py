@@ -6,7 +6,7 @@ and the published rows of then. The columns of time to prepare, memory and power
 with every other byte the same; later those of cold starts, when the bounds of intervals changed
 (`STATISTICS_VERSION` 8), and with them one verdict, from ambiguous to faster. The columns
 `compile_s` and `baseline_compile_s`, empty since time to prepare had a name, hold trace and first
-call again; no other byte changed.
+call again; no other byte changed. The column `commit` was added, and no other cell changed.
 What changes a figure on purpose writes them again, and says so.
 """
 

@@ -47,7 +47,10 @@ VALUES: Sequence[Any] = (
     *([], [1], ["a"], {}, {"a": 1}, float("nan"), float("inf")),
 )
 
-IGNORED = {"log", "command", "note", "software", "driver", "host", "measured_at", "failure_hint"}
+IGNORED = {
+    *("log", "command", "note", "software", "driver", "commit", "host", "measured_at"),
+    "failure_hint",
+}
 """Columns that are no figure and no status."""
 
 

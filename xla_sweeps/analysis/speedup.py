@@ -114,6 +114,7 @@ def shared_of(
             measured_at=last.started_at,
             software=software_of(last),
             driver=driver_of(last),
+            commit=str(last.environment.get("git", "")),
             environment_flags=flags_of(last),
             environment_id=str(last.environment.get("id", "")),
             host=str(last.environment.get("host", "")),

@@ -332,6 +332,12 @@ class ProvenanceColumns:
         "versions of TensorFlow and Keras, and of CUDA on a GPU", shown=PAGE, default=""
     )
     driver: str = as_column("version of the accelerator's driver", shown=PAGE, default="")
+    commit: str = as_column(
+        "commit of the checkout of xla_sweeps, with `+dirty` where its files differed; empty "
+        "outside one",
+        shown=PAGE,
+        default="",
+    )
     environment_flags: str = as_column(
         "environment variables that change what is measured", shown=PAGE, default=""
     )

@@ -186,6 +186,7 @@ def facts_of(table: pyarrow.Table) -> dict[str, Any]:
 _FACTS = {
     "Software": "software",
     "Driver": "driver",
+    "Commit": "commit",
     "Environment": "environment_flags",
 }
 

@@ -56,6 +56,7 @@ def nasty(tmp_path: Path) -> Study:
                 "flags",
                 "software",
                 "driver",
+                "commit",
                 "host",
                 "note",
             )
