@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -83,16 +84,32 @@ def test_a_configuration_that_was_measured_again_is_a_line_over_time(
     browser: Browser, tmp_path: Path
 ) -> None:
     rows = [
-        base_row(trial_id=f"{day:016}", measured_at=f"2026-11-0{day}T12:00:00+00:00", software=made)
-        | compared(100.0, rate, 0.02)
-        for day, rate, made in ((1, 120.0, "TF 1"), (3, 150.0, "TF 3"), (2, 130.0, "TF 2"))
+        base_row(trial_id=f"{day:016}", measured_at=f"2026-11-0{day}T12:00:00+00:00")
+        | {"software": f"{made}, Keras 3", "commit": commit, **compared(100.0, rate, 0.02)}
+        for day, rate, made, commit in (
+            (1, 120.0, "TF 1", "1a"),
+            (3, 150.0, "TF 3", "2b"),
+            (2, 130.0, "TF 2", "1a"),
+            (4, 150.0, "TF 3", "3c"),
+        )
     ]
+    rows.append(base_row(trial_id="5" * 16, model="vgg16") | compared(100.0, 90.0, 0.02))
     visit(browser, write_page(tmp_path / "page.html", rows))
     open_everything(browser)
     words = browser.evaluate("document.querySelector('#series').innerText")
-    assert "resnet50: from 1.20× (2026-11-01) to 1.50× (2026-11-03)" in words
-    assert words.index("TF 1") < words.index("TF 2") < words.index("TF 3")
-    assert browser.evaluate("document.querySelectorAll('#series [data-mark=dot] path').length") == 3
+    assert "resnet50: from 1.20× (2026-11-01) to 1.50× (2026-11-04)" in words
+    assert "1 configuration of 1 model · 2026-11-01 to 2026-11-04" in words
+    assert words.index("TF 1, Keras") < words.index("TF 2, Keras 3, commit 1a")
+    assert browser.evaluate("document.querySelectorAll('#series [data-mark=dot] path').length") == 4
+    texts = "[...document.querySelectorAll('#series svg.plot text')].map((one) => one.textContent)"
+    news = [text for text in browser.evaluate(texts) if re.search(r"TF|commit", text)]
+    assert sorted(news) == ["TF 2", "TF 3, commit 2b", "commit 3c"]
+    name, content = browser.download(
+        lambda: browser.click("[data-chart=series] .take button:nth-child(2)")
+    )
+    lines = content.decode().splitlines()
+    assert (name, len(lines)) == ("series.csv", 5)
+    assert lines[4].startswith('resnet50,2026-11-04 12:00,"TF 3, Keras 3, commit 3c"')
 
 
 def test_on_paper_a_long_chart_is_in_parts_of_forty_lines_to_one_scale(

@@ -108,7 +108,7 @@ function costScatter(/** @type {View} */ view, /** @type {Theme} */ theme, /** @
   const tickFormat = (tick) => (tick === rail ? "never" : trimmed(short(tick)));
   return {
     finding: `Compiling pays back in ${count(payingBack.length)} of ${plural(pairs.length, "configuration")}`,
-    subject: subjectOf(view, `Extra compile time of ${versus(view)}`),
+    subject: subjectOf(view, `Extra compile time of ${versus(view)}`, pairs.map(({ row }) => row)),
     how: "Each point is a configuration. Those at the top never pay back; those at the bottom edge pay back at once.",
     note: [
       `${plural(never, "configuration")} never pay${never === 1 ? "s" : ""} back.`,

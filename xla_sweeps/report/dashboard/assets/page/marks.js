@@ -11,18 +11,12 @@ export const versus = ({ state }) => `${shortMode(state.candidate)} over ${short
 /** "XLA against graph". @param {Sides} pair */
 export const pairWords = ({ candidate, baseline }) => `${shortMode(candidate)} against ${shortMode(baseline)}`;
 
-/** What over what, where, when and how many: what a picture of the chart must still say. @param {View} view */
-export function subjectOf(view, what = `Speedup of ${versus(view)}`, n = view.counted.length) {
-  const rest = view.once(`subject of ${n}`, () => {
-    const devices = view.distinct("device");
-    return dotted(
-      someOf(devices, 3),
-      ...nameParts(view).shared.filter((part) => !devices.includes(part)),
-      countedOf({ n, models: view.distinct("model").length }),
-      daysOf(view.distinct("measured_at")),
-    );
-  });
-  return dotted(what, rest);
+/** What over what, where, when and how many: what a picture of these rows must still say. @param {View} view @param {any} [rows] */
+export function subjectOf(view, what = `Speedup of ${versus(view)}`, rows = view.counted) {
+  const [devices, models, dates] = /** @type {const} */ (["device", "model", "measured_at"]).map((name) => view.rows.textsOf(name, rows));
+  const n = new Set(Array.from(rows, (row) => view.rows.numbered.question[row])).size;
+  const shared = nameParts(view).shared.filter((part) => !devices.includes(part));
+  return dotted(what, someOf(devices, 3), ...shared, countedOf({ n, models: models.length }), daysOf(dates));
 }
 
 /** "2026-11-01 to 2026-11-05": the days between which something was measured, of dates as text; "" without any. */

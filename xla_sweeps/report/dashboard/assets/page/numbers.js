@@ -101,10 +101,6 @@ export function getOrMake(map, key, make) {
 /** Lowest and highest finite value, or null. */
 export function extent(values) {
   let [low, high] = [Infinity, -Infinity];
-  for (const value of values) {
-    if (!present(value)) continue;
-    if (value < low) low = value;
-    if (value > high) high = value;
-  }
+  for (const value of values) if (present(value)) [low, high] = [Math.min(low, value), Math.max(high, value)];
   return low <= high ? [low, high] : null;
 }

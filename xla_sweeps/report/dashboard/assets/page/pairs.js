@@ -69,7 +69,7 @@ function pairsDrawing(/** @type {View} */ view, /** @type {Theme} */ theme, /** 
   }[rows.length];
   return {
     ...linesDrawing(lines, { theme, width, floor: floorOf(view), axis: `speedup of ${candidate} over ${baseline}` }),
-    subject: subjectOf(view, undefined, view.shown.length),
+    subject: subjectOf(view, undefined, rows),
     finding: finding ?? `${candidate} is faster than ${baseline}${forModel} in ${won}: from ${said(rows[0])} to ${said(rows.at(-1))}`,
     note: [
       failed && `${plural(failed, "configuration")} failed and ${failed === 1 ? "has" : "have"} no mark.`,
