@@ -115,6 +115,29 @@ def test_the_pair_to_begin_with_has_the_origin_that_is_shown(
     assert found(browser)[0] == 1
 
 
+def test_published_figures_beside_measured_ones_answer_and_count_by_themselves(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """A device with figures of one mode alone has no say; a link may name the origin alone."""
+    shared = {"baseline": "eager", "origin": "imported", "verdict": "ambiguous"}
+    bounds = dict.fromkeys(("speedup_low", "speedup_high", "baseline_throughput_samples_per_s"))
+    rows = [
+        row(1, 300.0, baseline="eager"),
+        row(2, 120.0),
+        *(row(number, 200.0, device="A100") | shared for number in (3, 4)),
+        row(5, 200.0, device="V100") | shared | bounds | {"speedup": None},
+    ]
+    page = write_page(tmp_path / "page.html", rows)
+    visit(browser, page, [("origin", "all"), ("baseline", "eager")])
+    heading = "document.querySelector('[data-chart=pairs] h3').innerText"
+    sentence = "document.getElementById('answer-sentence').innerText"
+    said = "XLA is faster than eager execution in 1 of 1 configuration and 2 of 2 published figures"
+    assert browser.evaluate(heading).startswith(said)
+    assert browser.evaluate(sentence) == "Yes."
+    visit(browser, page, [("origin", "imported")])
+    assert browser.evaluate(sentence).startswith("Yes, as published.")
+
+
 def test_what_changed_is_of_one_scenario(browser: Browser, tmp_path: Path) -> None:
     common = {"device": "CPU", "quantity": "xla throughput", "p_value": 0.0, "q_value": 0.0}
     changes = [

@@ -58,9 +58,9 @@ function answerTo(view) {
           more: "Without the other mode there is no speedup.",
         };
   const every = o.compared > 0 && counts.contaminated === o.compared;
-  const words = new Set(deviceSums(view).map(overallWord));
-  const isAlike = PACKAGE.agreeing.some((group) => [...words].every((each) => group.includes(each)));
-  const word = words.size > 1 && !isAlike ? say("by device") : overallWord(o);
+  const words = new Set(deviceSums(view).flatMap((sums) => (sums.compared || sums.failed ? overallWord(asPublished(view, sums, sums.rows)) : [])));
+  const alike = PACKAGE.agreeing.find((group) => [...words].every((each) => group.includes(each)));
+  const word = words.size > 1 ? alike?.[1] ?? say("by device") : [...words][0] ?? overallWord(o);
   return {
     yes: every ? `${word.slice(0, -1)}, but every figure is contaminated.` : word,
     text: "",

@@ -6,7 +6,7 @@ import { VERDICTS } from "./state.js";
 import { dotted, plainTable, verdictMark } from "./dom.js";
 import { naturally } from "./data.js";
 import { chartText, cutMiddle, figured, floorOf, hollowIf, margins, markOf, named, pairTip, shortDevice, shortMode, speedupOf, speedupScale, subjectOf, unityMarks, verdictColour, verdictDots, verdictLegend, WORDS } from "./marks.js";
-import { asPublished } from "./view.js";
+import { asPublished, sumsOf } from "./view.js";
 import { chart } from "./panels.js";
 import { verdictChips } from "./filters.js";
 
@@ -52,12 +52,14 @@ function endmost(lines) {
 function pairsDrawing(/** @type {View} */ view, /** @type {Theme} */ theme, /** @type {number} */ width) {
   const rows = view.sorted().toReversed();
   const [candidate, baseline] = [view.state.candidate, view.state.baseline].map(shortMode);
-  const { pairs } = view.overview;
-  const { faster } = asPublished(view, view.overview, view.counted);
   const failed = view.shown.filter(view.rows.is("verdict", "failed")).length;
   const models = view.distinct("model");
-  const published = view.counted.every(view.rows.is("origin", "imported"));
-  const won = published ? `${count(faster)} of ${plural(rows.length, "published figure")}` : `${count(faster)} of ${plural(pairs, "configuration")}`;
+  const isPublished = view.rows.is("origin", "imported");
+  const won = [false, true].flatMap((published) => {
+    const own = view.counted.filter((row) => isPublished(row) === published);
+    const { faster, pairs } = asPublished(view, sumsOf(view.rows, own), own);
+    return own.length ? `${count(faster)} of ${plural(pairs, published ? "published figure" : "configuration")}` : [];
+  });
   const said = (row) => `${models.length > 1 ? `${view.at(row).model} ` : ""}${speedupOf(view, row)}`;
   const forModel = models.length > 1 ? "" : ` for ${models[0]}`;
   const all = linesOf(view);
@@ -70,7 +72,7 @@ function pairsDrawing(/** @type {View} */ view, /** @type {Theme} */ theme, /** 
   return {
     ...linesDrawing(lines, { theme, width, floor: floorOf(view), axis: `speedup of ${candidate} over ${baseline}` }),
     subject: subjectOf(view, undefined, rows),
-    finding: finding ?? `${candidate} is faster than ${baseline}${forModel} in ${won}: from ${said(rows[0])} to ${said(rows.at(-1))}`,
+    finding: finding ?? `${candidate} is faster than ${baseline}${forModel} in ${won.join(" and ")}: from ${said(rows[0])} to ${said(rows.at(-1))}`,
     note: [
       failed && `${plural(failed, "configuration")} failed and ${failed === 1 ? "has" : "have"} no mark.`,
       lines.length < all.length && `Of ${plural(all.length, "line")} those with the ${LINES_MOST / 2} highest and the ${LINES_MOST / 2} lowest speedups; the table and the CSV have all.`,

@@ -69,7 +69,7 @@ export class State {
     for (const name of MULTIPLE) this[name] = new Set(params.getAll(name));
     for (const name in this.defaults) this[name] = params.get(name) ?? this.defaults[name];
     const [scenario, baseline, candidate] = PAIR.map((name) => params.get(name));
-    if (scenario ?? baseline ?? candidate) Object.assign(this, this.#sidesOf(this["scenario"], this["origin"], { baseline, candidate }));
+    if (scenario ?? baseline ?? candidate ?? params.get("origin")) Object.assign(this, this.#sidesOf(this["scenario"], this["origin"], { baseline, candidate }));
   }
 
   /** Scenario and sides, and the choices that differ from the defaults, as a URL's query; "" for the defaults. */
