@@ -70,6 +70,10 @@ def test_a_figure_is_of_one_scenario() -> None:
         "faster than graph in 0 of 2 configurations, slower in 2, in scenario train_step." in paying
     )
     assert "; half pay it back within 9 steps." in paying
+    alone = answer(overview([with_columns(steps[0], break_even_calls=9.0)]))
+    assert "; it pays back after 9 steps." in alone
+    never = answer(overview([with_columns(steps[0], break_even_calls=float("inf"))]))
+    assert "; it never pays back." in never
 
 
 def test_a_question_counts_once_with_the_most_replicates_then_the_newest() -> None:

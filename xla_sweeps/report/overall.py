@@ -178,8 +178,9 @@ def _costs(overview: Overview) -> str:
         return f"{fill('no longer')}."
     text = fill("compiling", seconds=short_duration(extra))
     if calls is None:
-        return f"{text}{fill('most')}."
-    text += fill("half", amount=count_calls(calls, overview.scenario))
+        return f"{text}{fill('most' if overview.priced > 1 else 'one never')}."
+    amount = count_calls(calls, overview.scenario)
+    text += fill("half" if overview.priced > 1 else "one", amount=amount)
     never = fill("never", count=overview.never) if overview.never else ""
     return f"{text}{never}."
 

@@ -68,6 +68,7 @@ def check_picture(browser: Browser, chart: str) -> None:
     assert device in words
     assert "xla_sweeps" in words
     assert "TensorFlow" in words
+    assert " · driver 570.86" in words
     assert "2026-11-" in words
     assert not {element.tag for element in root.iter()} & {
         f"{SVG}style",

@@ -222,8 +222,8 @@ function costWords(sums, scenario) {
   }
   if (extra <= 0) return ` ${say("no longer")}.`;
   const text = ` ${say("compiling", { seconds: seconds(extra) })}`;
-  if (middle === null) return `${text}${say("most")}.`;
-  return `${text}${say("half", { amount: countCalls(middle, scenario) })}${never ? say("never", { count: count(never) }) : ""}.`;
+  if (middle === null) return `${text}${say(priced > 1 ? "most" : "one never")}.`;
+  return `${text}${say(priced > 1 ? "half" : "one", { amount: countCalls(middle, scenario) })}${never ? say("never", { count: count(never) }) : ""}.`;
 }
 
 /** Each device with its sums, in the order of their names. @param {View} view */

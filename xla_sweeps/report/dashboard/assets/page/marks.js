@@ -32,7 +32,7 @@ export function sourceOf(view) {
     return dotted(
       `${published ? "Published by others; collected" : "Measured"} with xla_sweeps ${view.rows.meta.version}`,
       someOf(view.distinct("software").filter(Boolean), 2, "; "),
-      someOf(view.distinct("driver").filter(Boolean), 2),
+      someOf(view.distinct("driver").filter(Boolean).map((driver) => `driver ${driver}`), 2),
     );
   });
 }
