@@ -28,12 +28,13 @@ from xla_sweeps.store.table import table_of
 
 def test_the_questions_are_those_of_the_page_in_its_order_and_each_says_something() -> None:
     asked = ["answer", "where", "fastest", "flops", "cost", "compare", "everything"]
-    rows = [pair(), pair(batch_size=32)]
+    rows = [pair(), pair(2), pair(batch_size=32)]
     assert [section["key"] for section in sections(rows, FACTS)] == asked
     asked.remove("compare")
-    for few in ([], rows[:1]):
+    assert [section["key"] for section in sections(rows[:2], FACTS)] == asked
+    for few in ([], rows[:1], rows[1:]):
         made = sections(few, FACTS)
-        assert [section["key"] for section in made] == asked
+        assert [section["key"] for section in made] == ["answer", "where", "fastest", "everything"]
         assert all(section["text"].strip() for section in made)
         assert all(section["settings"] == [] for section in made), "no panel of one run"
 

@@ -169,24 +169,19 @@ def sections(
         suffix = f" ({scenario})" if len(groups) > 1 or scenario != Scenario.CALL else ""
         pairs = headline_pairs(group)
         compared = [row for row in pairs if not row.speedup.verdict.is_missing]
+        settings = [
+            setting_document(setting) | {"varied": _find_varied(setting, compared)}
+            for setting, own in list(commonest(compared).items())[:DEVICES]
+            if len(own) > 1
+        ]
         texts = {
             "answer": _answer(scenario, pairs),
             "where": _by_device(pairs, _families),
             "fastest": _findings(group),
-            "flops": FLOPS,
-            "cost": COST,
-            **({"compare": COMPARE} if len(by_setting(compared)) > 1 else {}),
+            **({"flops": FLOPS, "cost": COST} if settings else {}),
+            **({"compare": COMPARE} if settings and settings[0]["varied"] else {}),
         }
-        limited = list(commonest(compared).items())[:DEVICES]
-        shared = {
-            "scenario": scenario,
-            "settings": [
-                setting_document(setting) | {"varied": _find_varied(setting, compared)}
-                for setting, own in limited
-                if len(own) > 1
-            ],
-            "pairs": len(compared),
-        }
+        shared = {"scenario": scenario, "settings": settings, "pairs": len(compared)}
         made += [
             {"key": key, "question": f"{QUESTIONS[key]}{suffix}", "text": text, **shared}
             for key, text in texts.items()
