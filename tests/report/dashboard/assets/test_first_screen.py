@@ -191,6 +191,9 @@ def test_the_answer_is_at_the_top(
     visit(browser, study(300), size=size)
     top = "document.querySelector('#answer-sentence').getBoundingClientRect().top"
     assert browser.evaluate(top) <= most
+    turn(browser, [("device", DEVICES[0].name), ("model", "resnet")])
+    assert browser.evaluate(top) <= most
+    assert browser.evaluate("document.getElementById('tokens').textContent.includes('H100')")
 
 
 @pytest.mark.parametrize("width", [1280, 1100, 1000, 900, 800, 730])

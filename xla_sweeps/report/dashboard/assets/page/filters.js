@@ -192,17 +192,17 @@ function choice(state, name, title, values, write, change, read = () => state[na
   return { element, update };
 }
 
-/** The active filters, each with a button that removes it. @param {View} view @param {State} state */
+/** The active filters, each with a button that removes it; `picked` is one that a picker of the first line shows. @param {View} view @param {State} state */
 function activeTokens(view, state) {
-  const chosen = (column, write) =>
-    Array.from(state[column], (value) => [write(cut(value, 40)), () => state.toggle(column, value)]);
+  const chosen = (column, write, before = "") =>
+    Array.from(state[column], (value) => [write(cut(value, 40)), () => state.toggle(column, value), before && state[column].size < 2]);
   const filters = [
-    ...FACETS.flatMap((facet) => chosen(facet.column, (value) => wordOf(facet, value))),
+    ...FACETS.flatMap((facet) => chosen(facet.column, (value) => wordOf(facet, value), facet.before)),
     ...chosen("verdict", (verdict) => VERDICTS[verdict]?.word ?? verdict),
-    state.model !== "" && [`“${cut(state.model, 40)}”`, () => state.set({ model: "" })],
+    state.model !== "" && [`“${cut(state.model, 40)}”`, () => state.set({ model: "" }), true],
   ];
-  return filters.filter(Boolean).map(([text, off]) => {
+  return filters.filter(Boolean).map(([text, off, isPicked]) => {
     const cross = el("span", { "aria-hidden": "true", text: " ✕" });
-    return button({ class: "token", "aria-label": `Remove filter ${text}` }, off, text, cross);
+    return button({ class: isPicked ? "token picked" : "token", "aria-label": `Remove filter ${text}` }, off, text, cross);
   });
 }
