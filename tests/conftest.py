@@ -95,6 +95,15 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Study]:
     return make
 
 
+@pytest.fixture(scope="module")
+def composed_once() -> Iterator[None]:
+    """Configurations of the same words are composed once in a module."""
+    from composed import composed_once
+
+    with composed_once():
+        yield
+
+
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbServer]:
     """A W&B server that only this test uses; the environment points to it."""

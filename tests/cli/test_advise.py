@@ -27,6 +27,8 @@ from xla_sweeps.sweeps import race
 from xla_sweeps.system import environment
 from xla_sweeps.trial.guard import Plan
 
+pytestmark = pytest.mark.usefixtures("composed_once")
+
 WORDS = ["model=mobilenet_v2", "device=cpu"]
 
 Times = Mapping[str, float]

@@ -18,6 +18,8 @@ from xla_sweeps.schema.measurement import Status
 from xla_sweeps.store.store import Store
 from xla_sweeps.system import environment
 
+pytestmark = pytest.mark.usefixtures("composed_once")
+
 WORDS = ["model=mobilenet_v2", "device=cpu", "modes=[graph,xla]"]
 
 

@@ -26,6 +26,8 @@ from xla_sweeps.store import rows
 from xla_sweeps.store.store import Store
 from xla_sweeps.system import environment
 
+pytestmark = pytest.mark.usefixtures("composed_once")
+
 ON = "device=cpu"
 
 MODELS = ("fusion_example", "mnist_mlp", "seq_conv", "seq_conv_lstm", "tiny_dense")

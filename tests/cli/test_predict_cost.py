@@ -20,6 +20,8 @@ from xla_sweeps.store import derive
 from xla_sweeps.store.store import Store
 from xla_sweeps.system import environment
 
+pytestmark = pytest.mark.usefixtures("composed_once")
+
 WORDS = ["model=mobilenet_v2", "device=cpu", "modes=[call_host,graph_host,predict]"]
 
 FIXED_S = {"call_host": 0.010, "graph_host": 0.001, "predict": 0.041}

@@ -19,6 +19,8 @@ from xla_sweeps.schema.trial import LATER
 from xla_sweeps.store.store import Store
 from xla_sweeps.system import environment
 
+pytestmark = pytest.mark.usefixtures("composed_once")
+
 WORDS = ["model=mobilenet_v2", "device=cpu"]
 
 ASKED = ["scenario=new_shapes", "effort=starts", "effort.rounds_max=8"]

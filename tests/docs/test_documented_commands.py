@@ -35,6 +35,8 @@ from xla_sweeps.store.store import Store
 from xla_sweeps.sweeps.definition import load_sweep
 from xla_sweeps.system import environment
 
+pytestmark = pytest.mark.usefixtures("composed_once")
+
 EVERY = [*DOCUMENTS, "CONTRIBUTING.md", "benchmarks/README.md"]
 
 STARTS = re.compile(

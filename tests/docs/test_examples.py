@@ -25,6 +25,8 @@ from xla_sweeps.schema.overrides import keys_of
 from xla_sweeps.system import environment
 from xla_sweeps.version import __version__
 
+pytestmark = pytest.mark.usefixtures("composed_once")
+
 
 @pytest.mark.parametrize("document", ["CONTRIBUTING.md", "docs/models.md"])
 def test_the_example_of_a_catalog_entry_is_one(document: str, tmp_path: Path) -> None:
