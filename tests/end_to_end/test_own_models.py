@@ -120,7 +120,7 @@ def large():
 SWEEP = """
 method: grid
 parameters:
-  batch_size: {values: [2, 3]}
+  batch_size: {values: [3]}
 """
 
 
