@@ -276,15 +276,14 @@ def test_an_absent_accelerator_is_refused_and_a_present_one_is_used(
 
 def test_ctrl_c_on_a_terminal_saves_prints_how_to_resume_and_exits_with_130(tmp_path: Path) -> None:
     definition(tmp_path)
-    given = ("seed=3", "tracker.group=a b", "--ahead=0")
-    code, screen = on_terminal(tmp_path, *given, worker="wait-at:4")
+    code, screen = on_terminal(tmp_path, "seed=3", "tracker.group=a b", worker="wait-at:4")
     assert code == 130
     assert re.search(r"cpu\s+mobilenet_v2", screen)
     assert "0/2 trials" in screen
     (resume,) = re.findall(r"resume with: (.*?)\s*$", screen, re.M)
     program, name, *words = shlex.split(resume)
     assert (program, name) == ("xla-sweeps", "sweep")
-    assert words == ["mine.yaml", "tracker=none", *given]
+    assert words == ["mine.yaml", "tracker=none", "seed=3", "tracker.group=a b"]
     assert "Traceback" not in screen
     assert [str(record.status) for record in records(tmp_path)] == ["interrupted"]
     assert sweep(tmp_path, *words[2:]).returncode == 0

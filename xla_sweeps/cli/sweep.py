@@ -153,10 +153,9 @@ def measure(request: Request, plan: Plan) -> int:
     ui = str(request.composer.base()["ui"])
     json_ui = JsonSweep() if ui == "json" else None
     slots, own = request.slots or (), {**options.launching}
-    if options.launcher == "local" and slots:
-        own["ahead"], less = ahead_on(slots, own.get("ahead"))
-        if less and "ahead" in options.launching:
-            warn(f"--ahead={options.launching['ahead']} is {own['ahead']} here: {less}")
+    if asked := own.get("ahead"):
+        own["ahead"], less = ahead_on(slots, asked)
+        warn(*([f"--ahead={asked} is {own['ahead']} here: {less}"] if less else []))
     launching = LauncherRequest(options=own, results_dir=results_dir, slots=slots, warn=warn)
     with (
         contextlib.closing(options.kind(launching)) as launcher,

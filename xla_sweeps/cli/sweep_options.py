@@ -97,6 +97,8 @@ def options_of(arguments: Sequence[str]) -> Options:
             raise ConfigError(
                 f"--{name} is for --launcher {' or '.join(allowed)}, not for {given['launcher']}"
             )
+    if "compile-ahead" in launching and not launching.get("ahead"):
+        raise ConfigError("--compile-ahead: no trial prepares ahead; give --ahead N too")
     return Options(**given, launching=launching)
 
 

@@ -14,6 +14,8 @@ from driving import Notes, drive
 from paths import SUPPORT
 from quick_sweep import CPU, quick_launch
 
+from xla_sweeps.cli.sweep_options import options_of
+from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.measurement import Flag
 from xla_sweeps.schema.record import Record, wall_s
 from xla_sweeps.store.store import Store
@@ -21,8 +23,6 @@ from xla_sweeps.sweeps.launchers import slots as slots_module
 from xla_sweeps.sweeps.launchers.local import LocalLauncher
 from xla_sweeps.sweeps.launchers.slots import Slot, ahead_on, places
 from xla_sweeps.system.leases import LEASES, Leases, lease_names, whole_replicate
-
-GPU = Slot(name="gpu:0", device=CPU.__class__(kind="gpu", index=0, name="a GPU", uuid="GPU-a"))
 
 DEFINITION = """
 name: four
@@ -67,7 +67,7 @@ def overlaps(records: list[Record], spans: str) -> int:
     return sum(one[0] < other[1] and other[0] < one[1] for one, other in pairs)
 
 
-@pytest.mark.parametrize("words", [(), ("--ahead", "3", "--compile-ahead")])
+@pytest.mark.parametrize("words", [("--ahead", "1"), ("--ahead", "3", "--compile-ahead")])
 def test_trials_prepare_beside_each_other_and_each_measures_alone(
     words: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -78,11 +78,11 @@ def test_trials_prepare_beside_each_other_and_each_measures_alone(
     assert max(waited) > 1, "for the one that measured"
     assert all(wall_s(record) < 20 for record in records)
     marked = [flag.flag for record in records for flag in record.flags]
-    assert marked.count(Flag.COMPILED_AHEAD) == (4 if words else 0)
+    assert marked.count(Flag.COMPILED_AHEAD) == (4 if "--compile-ahead" in words else 0)
 
 
-def test_none_prepares_ahead_where_nobody_wants_it(tmp_path: Path) -> None:
-    records = swept(tmp_path, "--ahead", "0")
+def test_none_prepares_ahead_unless_somebody_wants_it(tmp_path: Path) -> None:
+    records = swept(tmp_path)
     assert not overlaps(records, "ran")
     assert all("turns" not in record.seconds for record in records)
 
@@ -120,19 +120,25 @@ def test_another_command_gets_its_turn_between_the_trials_of_a_sweep(tmp_path: P
     assert ended[0] <= 3
 
 
+def test_compiling_ahead_without_preparing_ahead_is_refused() -> None:
+    with pytest.raises(ConfigError, match="no trial prepares ahead; give --ahead N too"):
+        options_of(["smoke", "--compile-ahead"])
+    with pytest.raises(ConfigError, match="--ahead is for --launcher local, not for slurm"):
+        options_of(["smoke", "--ahead", "1", "--launcher", "slurm"])
+
+
 @pytest.mark.parametrize(
     ("slots", "asked", "expected", "reason"),
     [
-        ([Slot(name="cpu", device=CPU, cores=(0, 1))], None, 1, ""),
+        ([Slot(name="cpu", device=CPU, cores=(0, 1))], 1, 1, ""),
         ([Slot(name="cpu", device=CPU, cores=(0, 1))], 5, 1, "2 cores"),
-        ([Slot(name="cpu", device=CPU, cores=(0,))], None, 0, "1 core"),
+        ([Slot(name="cpu", device=CPU, cores=(0,))], 1, 0, "1 core"),
         ([Slot(name="cpu", device=CPU, cores=tuple(range(64)))], 9, 4, "20 GiB of free memory"),
-        ([GPU], None, 0, ""),
     ],
 )
 def test_cores_and_memory_limit_how_many_prepare_ahead(
     slots: list[Slot],
-    asked: int | None,
+    asked: int,
     expected: int,
     reason: str,
     monkeypatch: pytest.MonkeyPatch,

@@ -50,7 +50,7 @@ AHEAD: Options = {
         "type": integer_from(0, to=1000),
         "metavar": "N",
         "help": "trials of a device that import and build while others do; they measure alone "
-        "(default: 1 on a CPU of two cores or more, 0 on a GPU)",
+        "(default: 0)",
     },
     "compile-ahead": {
         "action": "store_true",

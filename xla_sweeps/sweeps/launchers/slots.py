@@ -21,7 +21,7 @@ from xla_sweeps.system.leases import without_leases
 from xla_sweeps.system.process import JOB_VARIABLE
 from xla_sweeps.system.text import count_noun
 
-MEMORY_BYTES = 4 * 2**30
+MEMORY_GIB = 4
 """Memory that a trial must have for another one to prepare ahead: it keeps its own meanwhile."""
 
 _CPU_SLOT = re.compile(r"cpu(?::(\d+))?")
@@ -96,25 +96,21 @@ def _slots(
     ]
 
 
-def ahead_on(slots: Sequence[Slot], asked: int | None) -> tuple[int, str]:
+def ahead_on(slots: Sequence[Slot], asked: int) -> tuple[int, str]:
     """Number of trials of each device that prepare ahead, and why it is less than what was asked.
 
-    By default one, on CPUs of two cores or more that have the memory.
+    Each needs a core and memory of its own, and leases.
     """
-    wanted = (
-        (0 if any(slot.device.kind == "gpu" for slot in slots) else 1) if asked is None else asked
-    )
     cores = min(slot.core_count for slot in slots)
+    free_gib = free_memory_bytes() / 2**30
     most = {
         count_noun(cores, "core"): cores - 1,
-        f"{free_memory_bytes() / 2**30:.0f} GiB of free memory": (
-            int(free_memory_bytes() / MEMORY_BYTES / len(slots)) - 1
-        ),
-        without_leases(): 0 if without_leases() else wanted,
+        f"{free_gib:.0f} GiB of free memory": int(free_gib / MEMORY_GIB / len(slots)) - 1,
+        without_leases(): 0 if without_leases() else asked,
     }
     reason = min(most, key=lambda why: most[why])
-    left = max(0, min(wanted, most[reason]))
-    return left, reason if left < wanted else ""
+    left = max(0, min(asked, most[reason]))
+    return left, reason if left < asked else ""
 
 
 def places(slots: Sequence[Slot], ahead: int) -> list[Slot]:
