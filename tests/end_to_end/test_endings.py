@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from scripted_trials import records, start
 
+from xla_sweeps.system.scratch import PREFIX
+
 REQUEST = ("model=mobilenet_v2", "resolution=32", "modes=[graph,xla]", "device=cpu", "ui=plain")
 
 
@@ -65,16 +67,17 @@ def test_nothing_is_left_outside_the_results_folder(tmp_path: Path) -> None:
     elsewhere.mkdir()
     own = {"TMPDIR": str(elsewhere), "HOME": str(elsewhere)}
     tracked = (*REQUEST, "tracker=wandb_offline")
-    trial = start(tmp_path / "r", *tracked, script="die-at:0", **own)
-    output, _ = trial.communicate(timeout=300)
-    assert "W&B" in output
     killed = start(tmp_path / "r", *tracked, script="wait-at:0", **own)
     try:
-        wait_until(lambda: bool(list((tmp_path / "r" / "wandb").glob("tmp-*"))))
+        wait_until(lambda: said(tmp_path / "r", "waits for ever"))
     finally:
         killed.kill()
         killed.communicate()
     wait_until(lambda: not list((tmp_path / "r" / "wandb").glob("tmp-*")))
+    assert [path.name.startswith(PREFIX) for path in elsewhere.iterdir()] == [True]
+    trial = start(tmp_path / "r", *tracked, script="die-at:0", **own)
+    output, _ = trial.communicate(timeout=300)
+    assert "W&B" in output
     assert list(elsewhere.iterdir()) == []
 
 
