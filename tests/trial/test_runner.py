@@ -25,8 +25,8 @@ from xla_sweeps.schema.trial import Runtime
 from xla_sweeps.store.store import Loaded, Store
 from xla_sweeps.system.environment import environment
 from xla_sweeps.system.process import Assignment
-from xla_sweeps.trial import monitor, neighbours, recording, workers
-from xla_sweeps.trial.replicate import ReplicateResult
+from xla_sweeps.trial import conductor, monitor, neighbours, recording, workers
+from xla_sweeps.trial.replicate import ReplicateResult, Setting
 from xla_sweeps.trial.runner import TrialResult, run_trial
 from xla_sweeps.trial.workers import worker_environment
 
@@ -234,6 +234,22 @@ def test_a_replicate_after_a_contaminated_one_waits_for_quiet_and_its_record_say
     assert quiet.records[0].contamination["waited_s"] == 0.0
     last, _ = run(tmp_path / "q", monkeypatch, known_records=2)
     assert "waited_s" not in last.records[0].contamination
+
+
+def test_a_trial_that_cannot_start_gives_its_device_back_to_the_next_in_its_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(job: object, setting: Setting) -> None:
+        assert setting.leases.take() == ""
+        assert setting.leases.held
+        raise OSError(24, "Too many open files")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(conductor, "measure", refuse)
+        with pytest.raises(StoreError, match="Too many open files"):
+            run(tmp_path, monkeypatch)
+    result, _ = run(tmp_path, monkeypatch)
+    assert [record.status for record in result.records] == ["ok"]
 
 
 def test_a_record_is_saved_once_there_is_space_again(

@@ -180,19 +180,21 @@ def _run_replicate(session: _Session) -> None:
         device, warn = trial.device, session.screen.warn
         whole.wait(session.stop, lambda who: warn(WAITING.format(device=device, holder=who)))
         started_at = now()
-        result = conduct(
-            settings,
-            job,
-            log,
-            stop=session.stop,
-            screen=session.screen,
-            tracker=session.tracker,
-            leases=leases,
-            compiles_ahead=session.assignment.compiles_ahead,
-            quiet_s=monitor.WAIT_LIMIT_S if _was_contaminated(session) else 0.0,
-        )
-    if not leases.shared:  # shared ones end with this process: it must not run beside a measurement
-        leases.close()
+        try:
+            result = conduct(
+                settings,
+                job,
+                log,
+                stop=session.stop,
+                screen=session.screen,
+                tracker=session.tracker,
+                leases=leases,
+                compiles_ahead=session.assignment.compiles_ahead,
+                quiet_s=monitor.WAIT_LIMIT_S if _was_contaminated(session) else 0.0,
+            )
+        finally:
+            if not leases.shared:  # shared ones end with this process, which saves beside nobody
+                leases.close()
     require_same_files(trial.model)
     in_sweep = session.assignment.known_records is not None or "WANDB_SWEEP_ID" in os.environ
     refused = result.failure if not in_sweep and not session.result.records else None
