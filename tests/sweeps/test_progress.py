@@ -98,6 +98,20 @@ def test_the_time_left_counts_repetitions_of_a_busy_machine(tmp_path: Path) -> N
     assert progress.left_s({}) == pytest.approx((36.0, 44.0)), "two attempts, one and one"
 
 
+def test_trials_that_prepare_ahead_are_not_expected_to_take_half_the_time(tmp_path: Path) -> None:
+    """What a trial took before has no waits in it, and each measures alone."""
+    left = []
+    for ahead in (0, 1):
+        launcher, backlog = LocalLauncher(quick_launch(2, ahead=ahead)), Backlog()
+        progress = Progress(Notes(), launcher, backlog, judge_of(launcher, backlog), {"m": 10.0})
+        tasks = tasks_of(tmp_path, [f"t{number}=ok" for number in range(4)])
+        for task in tasks:
+            task.wanted, task.accepted = 1, (Status.OK, Status.CONTAMINATED)
+        backlog.extend(tasks)
+        left.append(progress.left_s({}))
+    assert left[0] == left[1] == pytest.approx((18.0, 22.0))
+
+
 def test_a_finished_job_has_its_speedup_and_a_failed_one_none() -> None:
     assert re.fullmatch(r"2\.\d\d× \([12]\.\d\d–2\.\d\d\)", figure_of([make_record(noise=0.01)]))
     assert figure_of([make_record({"xla": 0.1})]) == "40/s"

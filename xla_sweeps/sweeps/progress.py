@@ -18,6 +18,7 @@ from xla_sweeps.sweeps.backlog import Backlog
 from xla_sweeps.sweeps.compose import Task
 from xla_sweeps.sweeps.launchers import Launcher, Screen
 from xla_sweeps.sweeps.launchers.job import Ended
+from xla_sweeps.sweeps.launchers.slots import place_of
 from xla_sweeps.sweeps.outcomes import Judge, Run
 from xla_sweeps.sweeps.plan import INCONCLUSIVE, attempts, final_outcome
 from xla_sweeps.trial.neighbours import cause_of
@@ -121,8 +122,12 @@ class Progress:
         tasks = [*self._backlog.waiting, *(run.task for run in running.values())]
         share = self._contaminated / max(1, self._measured)
         waiting = [(task.model, _expected_replicates(task, share)) for task in tasks]
-        slots = len(self._launcher.slots()) if self._launcher.targets else self._most
-        return time_left(waiting, past=self._costs, took=self._took, slots=slots)
+        if not self._launcher.targets:
+            return time_left(waiting, past=self._costs, took=self._took, slots=self._most)
+        slots = self._launcher.slots()  # where trials prepare ahead, each also waits for the others
+        longer = len(slots) / len(set(map(place_of, slots)))
+        past = {model: cost_s * longer for model, cost_s in self._costs.items()}
+        return time_left(waiting, past=past, took=self._took, slots=len(slots))
 
     def _what(self, task: Task) -> str:
         return "anchor" if self._backlog.is_anchor(task) else " ".join(task.words)
