@@ -142,6 +142,10 @@ def measure(request: Request, plan: Plan) -> int:
     """Measure what is missing of a plan, or show it; returns the exit code."""
     sweep, options, results_dir = request.sweep, request.options, request.store.results_dir
     source = _search(request) if sweep.method == "bayes" else None
+    slots, own = request.slots or (), {**options.launching}
+    if asked := own.get("ahead"):
+        own["ahead"], less = ahead_on(slots, asked)
+        warn(*([f"--ahead={asked} is {own['ahead']} here: {less}"] if less else []))
     if options.dry_run:
         _show_plan(request, plan)
         return 0
@@ -152,10 +156,6 @@ def measure(request: Request, plan: Plan) -> int:
         keep(results_dir, sweep.name, (task.request_id for task in plan.tasks))
     ui = str(request.composer.base()["ui"])
     json_ui = JsonSweep() if ui == "json" else None
-    slots, own = request.slots or (), {**options.launching}
-    if asked := own.get("ahead"):
-        own["ahead"], less = ahead_on(slots, asked)
-        warn(*([f"--ahead={asked} is {own['ahead']} here: {less}"] if less else []))
     launching = LauncherRequest(options=own, results_dir=results_dir, slots=slots, warn=warn)
     with (
         contextlib.closing(options.kind(launching)) as launcher,

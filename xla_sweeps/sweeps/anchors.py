@@ -40,7 +40,7 @@ def take_turns_if_needed(
 
     There is an anchor for each slot, since a trial is measured by one process at a time.
     """
-    slots = launcher.slots()
+    slots = launcher.slots()[: len(anchors)]
 
     def measure(names: Sequence[str], phase: str) -> Figure | None:
         """The level of the first of these slots with all of them busy."""
