@@ -13,7 +13,6 @@ compare turns of one way with each other.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import math
 import statistics
@@ -22,11 +21,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-import msgspec
+from benchmarks.ancestor import read, write
 
 WAYS = {
     "in turn": ("--ahead", "0"),
@@ -172,10 +171,7 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=0, help="further turns to measure (default 0)")
     parser.add_argument("--out", type=Path, default=Path("results/ahead.csv"), help="CSV file")
     options = parser.parse_args()
-    figures: list[Figure] = []
-    if options.out.exists():
-        with options.out.open(newline="") as handle:
-            figures = msgspec.convert(list(csv.DictReader(handle)), list[Figure], strict=False)
+    figures = read(options.out, Figure)
     ways = list(WAYS)
     for _ in range(options.times):
         turn = 1 + max((one.turn for one in figures), default=-1)
@@ -183,11 +179,7 @@ def main() -> None:
         for way in ways[first:] + ways[:first]:
             figures += sweep(turn, way)
             print(f"{turn} {way}: {figures[-1].seconds:.0f} s", flush=True)
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        with options.out.open("w", newline="") as handle:
-            writer = csv.DictWriter(handle, [field.name for field in fields(Figure)])
-            writer.writeheader()
-            writer.writerows(map(asdict, figures))
+        write(figures, options.out)
     if figures:
         print(table(figures))
 

@@ -33,6 +33,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -57,6 +58,8 @@ RESOLUTIONS = (96, 128)
 BLOCK = 3
 """Models of one sweep, which starts its processes once."""
 ALONE = ("mobilenet_v2", "resnet50", "efficientnetv2s")
+
+Row = TypeVar("Row")
 
 OURS, THEIRS = "ours", "ancestor"
 
@@ -175,16 +178,16 @@ def measure(
         write(runs, out)
 
 
-def write(runs: Sequence[Run], path: Path) -> None:
-    """Write a row a run."""
+def write(runs: Sequence[Any], path: Path) -> None:
+    """Write a row for each run, a data class."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="") as handle:
-        writer = csv.DictWriter(handle, [field.name for field in fields(Run)])
+        writer = csv.DictWriter(handle, [field.name for field in fields(runs[0])])
         writer.writeheader()
         writer.writerows(asdict(run) for run in runs)
 
 
-def read(path: Path) -> list[Run]:
+def read(path: Path, kind: type[Row]) -> list[Row]:
     """The runs of a file that `write` wrote; none where there is none."""
     if not path.exists():
         return []
@@ -192,7 +195,7 @@ def read(path: Path) -> list[Run]:
         rows = [
             {key: value or None for key, value in row.items()} for row in csv.DictReader(handle)
         ]
-    return [msgspec.convert(row, Run, strict=False) for row in rows]
+    return [msgspec.convert(row, kind, strict=False) for row in rows]
 
 
 def table(runs: Sequence[Run]) -> str:
@@ -240,7 +243,7 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=3, help="of a model alone (default 3)")
     parser.add_argument("--only", choices=("sweep", "alone"), help="units of one kind")
     options = parser.parse_args()
-    runs = read(options.out)
+    runs = read(options.out, Run)
     kinds = (options.only,) if options.only else ("sweep", "alone")
     until = time.monotonic() + 60 * options.minutes
     if options.minutes:

@@ -48,10 +48,10 @@ def test_a_unit_that_does_not_fit_is_left_for_the_next_run(
 ) -> None:
     out = tmp_path / "runs.csv"
     for _ in range(2):
-        ancestor.measure(ancestor.read(out), ALL, until=time.monotonic() + 35, out=out)
+        ancestor.measure(ancestor.read(out, Run), ALL, until=time.monotonic() + 35, out=out)
     assert len(measured) == 4  # the first of each kind, of which nothing is known yet
-    ancestor.measure(ancestor.read(out), ALL, until=time.monotonic() + 999, out=out)
-    assert len(ancestor.read(out)) == 2 * len(ALL)
+    ancestor.measure(ancestor.read(out, Run), ALL, until=time.monotonic() + 999, out=out)
+    assert len(ancestor.read(out, Run)) == 2 * len(ALL)
     assert len(measured) == 2 * len(ALL)
 
 
