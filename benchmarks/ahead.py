@@ -1,6 +1,6 @@
 """The same trials one after the other and prepared ahead, in turn: time, and whether they agree.
 
-    python -m benchmarks.ahead --times 5 --out benchmarks/results/ahead.csv
+    python -m benchmarks.ahead --times 8 --out benchmarks/results/ahead.csv
 
 Each turn measures one sweep of four trials three times, in an order that rotates: with `--ahead 0`,
 1, and 1 with `--compile-ahead`. The trials are MobileNetV3-Small and MobileNetV2 at
