@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +15,8 @@ from conducting import Notes
 from factories import MODEL, TRIAL, failed_outcome, make_outcome, make_rounds
 
 from xla_sweeps.analysis.guard import LOOK, MAX_PAIRS
-from xla_sweeps.config.settings import Settings
+from xla_sweeps.config.compose import compose_config
+from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.guard import document_of, text_of, verdicts_of
 from xla_sweeps.schema.measurement import Failure, ModeOutcome, Phase, Status
@@ -265,6 +267,34 @@ def test_nothing_is_judged_after_a_signal(monkeypatch: pytest.MonkeyPatch) -> No
     result = guarded(machine_of, monkeypatch)
     assert len(result.pairs) == LOOK - 2
     assert not result.changes
+
+
+def test_a_model_whose_file_changes_between_two_pairs_ends_the_guard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "after" / "net.py"
+    source.parent.mkdir()
+    source.write_text("def make(): ...\n")
+    own = ["model=local", "path=net.py:make", "trust_code=true", "input_spec=[{shape: [4]}]"]
+    with contextlib.chdir(source.parent):
+        model = settings_of(compose_config([*own, "device=cpu"]), environ={}).trial.model
+    after = side("after", folder=source.parent)
+    trial = replace(after.settings.trial, model=model)
+    after = replace(after, settings=replace(after.settings, trial=trial))
+    machine = Machine({"before": 1.0, str(source.parent): 1.0})
+    assert guarded(machine, monkeypatch, after=after).pairs
+    pairs = len(machine.sides)
+
+    class Editing(Machine):
+        def conduct(self, *asked: Any, **more: Any) -> Any:
+            if len(self.sides or []) == 3:
+                source.write_text("def make(): return 1\n")
+            return super().conduct(*asked, **more)
+
+    machine = Editing(machine.factors)
+    with pytest.raises(ConfigError, match=r"^--after: path=net\.py:make: changed while"):
+        guarded(machine, monkeypatch, after=after)
+    assert len(machine.sides) == 4 < pairs
 
 
 def test_the_budget_fixes_the_looks_before_the_first(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -338,6 +338,8 @@ class Pairs:
             seen = {side.name: (replicate, copy) for copy, side in enumerate(sides, start=1)}
         else:
             seen = {side.name: (self._conduct(side), 1) for side in sides}
+        for side in sides:
+            side.require_same_files()
         return MeasuredPair(seen, self.plan.modes)
 
     def _conduct(self, *sides: Side) -> ReplicateResult:

@@ -14,11 +14,13 @@ from typing import TypedDict
 import msgspec
 
 from xla_sweeps.config.compose import compose_config
+from xla_sweeps.config.local_model import require_same_files
 from xla_sweeps.config.own_folder import OwnFolder
 from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.backend import backends_of, default_backend
 from xla_sweeps.schema.modes import parse
+from xla_sweeps.schema.options import LOCAL
 from xla_sweeps.schema.overrides import keys_of
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import Trial
@@ -71,6 +73,21 @@ class Side:
         )
         command = commands_of(trial, self.settings.device, log)[place]
         return replace(command, python=self.python, folder=self.folder)
+
+    def require_same_files(self) -> None:
+        """Refuse an own model that is no longer the one whose calls were to be compared.
+
+        Raises:
+            ConfigError: its files changed meanwhile.
+        """
+        model = self.settings.trial.model
+        if model.source != LOCAL:
+            return
+        with contextlib.chdir(self.folder), _searching(self.facts["search"]):
+            try:
+                require_same_files(model)
+            except ConfigError as error:
+                raise ConfigError(f"--{self.name}: {error}") from error
 
 
 def side_of(
