@@ -91,12 +91,12 @@ class Notes(Screen, NoTracker):
 
     def stage(self, replicate: int, stage: str, mode: str | None, detail: str = "") -> None:
         if stage == "wait":
-            self._note("contaminated", detail)
+            self._note("waiting" if detail.startswith("for its turn") else "contaminated", detail)
         else:
             self._note("stage", (stage, mode, detail))
 
     def warn(self, message: str) -> None:
-        self._note("waiting" if message.startswith("waiting for") else "warn", message)
+        self._note("warn", message)
 
     def trial_started(self, title: str, *, replicates: int, log: Path) -> None:
         self._note("trial", title)

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from conducting import Notes, QuietMachine, conduct
-from factories import TRIAL
 
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.system.leases import Leases
@@ -34,9 +33,7 @@ def test_a_replicate_waits_for_the_device_and_says_for_whom_and_no_deadline_runs
         leases = Leases(["core-0"], holder="mine")
         result = conduct(tmp_path, notes=notes, leases=leases, warmup_s=STAGE_S)
     assert result.finished
-    assert notes.of("waiting") == [
-        f"waiting for {TRIAL.device}: the other trial (pid {os.getpid()}) is measured on it"
-    ]
+    assert notes.of("waiting") == [f"for its turn, after the other trial (pid {os.getpid()})"]
 
 
 def test_a_replicate_waits_for_quiet_and_says_what_contaminates_and_no_deadline_runs(

@@ -14,7 +14,7 @@ from xla_sweeps.trial.crew import Crew
 from xla_sweeps.trial.failures import WorkerLost
 from xla_sweeps.trial.monitor import Sampler
 from xla_sweeps.trial.passes import TIMED_SHARE, Passes
-from xla_sweeps.trial.replicate import WAITING, ReplicateResult, Setting
+from xla_sweeps.trial.replicate import ReplicateResult, Setting
 
 WAIT_SAY_S = 10.0  # between two reports of what disturbs
 
@@ -121,7 +121,7 @@ class Turns:
         return got
 
     def _say_holder(self, holder: str) -> None:
-        self.setting.screen.warn(WAITING.format(device=self.job.trial.device, holder=holder))
+        self.setting.screen.stage(self.job.replicate, "wait", None, f"for its turn, after {holder}")
 
     def _is_quiet(self) -> bool:
         """True once nothing disturbs any more, or after a while; to be asked twice a second."""
