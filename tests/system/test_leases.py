@@ -131,6 +131,14 @@ def test_one_that_shares_gets_it_alone_in_its_turn_and_shares_it_again() -> None
         assert second.take() == ""
 
 
+def test_nobody_is_told_to_wait_for_itself() -> None:
+    """The name in a shared lease is that of the last one that took it."""
+    with sharer("a") as first, sharer("b") as second:
+        assert first.take() == second.take() == ""
+        second.want(shared=False)
+        assert second.take() == "another process"
+
+
 def test_one_that_waits_alone_between_two_that_share_is_not_passed_by_them() -> None:
     """It gets its turn even if another always shares."""
     with sharer("a") as first, sharer("b") as second, lease("c") as alone:

@@ -135,7 +135,8 @@ class Leases(AbstractContextManager["Leases"]):
                 if self.shared:  # the place of the next is for those that want it alone
                     _give_back(self._next)
                 texts = (tail(path, limit=_TEXT_LIMIT * 4) for path in (lease, following))
-                return next(filter(None, texts), "another process")
+                others = (text for text in texts if text not in ("", self._holder))
+                return next(others, "another process")
             _give_back(self._next)
             del self._missing[0]
         return ""
