@@ -33,13 +33,15 @@ def test_a_minute_of_chaos_neither_loses_nor_duplicates_a_record(real: bool) -> 
     assert run(CHAOS_SECONDS, SEED, trials=trials, real=real)["lost"] == 0
 
 
-@pytest.mark.parametrize("drivers", [2, 4])
+@pytest.mark.parametrize(
+    ("drivers", "words"), [(2, ()), (4, ()), (3, ("--ahead", "1", "--compile-ahead"))]
+)
 def test_drivers_share_a_sweep_without_a_false_death_or_a_second_measurement(
-    drivers: int, tmp_path: Path
+    drivers: int, words: tuple[str, ...], tmp_path: Path
 ) -> None:
     for number in range(ROUNDS):
         (folder := tmp_path / str(number)).mkdir()
-        result = race(folder, drivers=drivers, trials=3, seconds=2.0)
+        result = race(folder, drivers=drivers, trials=3, seconds=2.0, words=words)
         assert is_clean(result), result
 
 

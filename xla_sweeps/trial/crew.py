@@ -79,6 +79,7 @@ class Crew:
                     self._build(index, loads=len(missing) > 1)
                 if self.setting.leases.shared and not self.setting.compiles_ahead:
                     self._take_turn(wait)
+                    self._find_dead()
                 for index in missing:
                     self._prepare_all(index)
                 missing = self._missing()
@@ -88,6 +89,12 @@ class Crew:
     def _take_turn(self, wait: Callable[[], bool]) -> None:
         if self.alive and not wait():
             raise self.interruption()
+
+    def _find_dead(self) -> None:
+        """Lose the workers that ended while they waited."""
+        for index, worker in list(self.alive.items()):
+            with self._preparing(index):
+                worker.require_alive()
 
     def _missing(self) -> list[int]:
         """The workers with modes that do not run: not yet, or not any more."""

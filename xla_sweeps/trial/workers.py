@@ -223,6 +223,12 @@ class Worker(AbstractContextManager["Worker"]):
             lost = WorkerLost(self.labels, status=failed.status, failure=failed.failure)
             raise lost from failed
 
+    def require_alive(self) -> None:
+        """Raise a `WorkerLost`, of which no mode is the cause, if it ended while it waited."""
+        if self._process.poll() is not None:
+            self.stage = protocol.Stage(phase=Phase.BUILD)
+            raise self._diagnose_loss("died")
+
     def close(self) -> bool:
         """End it; returns whether it had ended by itself. What it started ends with it."""
         if self._ended:

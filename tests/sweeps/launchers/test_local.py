@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
 import subprocess
 import sys
-from collections.abc import Iterable
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from itertools import combinations
 from pathlib import Path
@@ -17,13 +21,14 @@ from quick_sweep import CPU, quick_launch
 
 from xla_sweeps.cli.sweep_options import options_of
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.schema.measurement import Flag
+from xla_sweeps.schema.measurement import Flag, Status
 from xla_sweeps.schema.record import Record, wall_s
 from xla_sweeps.store.store import Store
 from xla_sweeps.sweeps.launchers import slots as slots_module
 from xla_sweeps.sweeps.launchers.local import LocalLauncher
 from xla_sweeps.sweeps.launchers.slots import Slot, ahead_on, places
 from xla_sweeps.system.leases import LEASES, Leases, lease_names, whole_replicate
+from xla_sweeps.system.process import children
 
 DEFINITION = """
 name: four
@@ -36,22 +41,28 @@ parameters:
 """
 
 
-def swept(folder: Path, *words: str) -> list[Record]:
-    """The records of four trials by the real command line, each measured for a second and more."""
+def swept(
+    folder: Path, *words: str, seconds: int = 1, meanwhile: Callable[[], object] = lambda: None
+) -> list[Record]:
+    """The records of four trials by the real command line, each measured so long and more."""
     (folder / "s.yaml").write_text(DEFINITION)
     given = ["s.yaml", "results_dir=results", "device=cpu", "tracker=none", "ui=plain", *words]
-    done = subprocess.run(
+    scripted = {"FAKE_WORKER": f"last:{seconds}", LEASES: str(folder / "leases")}
+    with subprocess.Popen(
         [sys.executable, str(SUPPORT / "fake_sweep.py"), "sweep", *given],
         cwd=folder,
-        env={**os.environ, "FAKE_WORKER": "last:1", LEASES: str(folder / "leases")},
-        capture_output=True,
+        env={**os.environ, **scripted},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    records = [one for group in Store(folder / "results").load().records.values() for one in group]
-    assert len(records) == 4
-    return records
+    ) as sweep:
+        try:
+            meanwhile()
+            output, _ = sweep.communicate(timeout=300)
+        finally:
+            sweep.kill()
+    assert sweep.returncode == 0, output
+    return [one for group in Store(folder / "results").load().records.values() for one in group]
 
 
 def ran(record: Record) -> tuple[float, float]:
@@ -76,6 +87,7 @@ def test_trials_prepare_beside_each_other_and_each_measures_alone(
     words: tuple[str, ...], tmp_path: Path
 ) -> None:
     records = swept(tmp_path, *words)
+    assert len(records) == 4
     assert overlaps(map(ran, records))
     assert not overlaps(map(measured, records))
     waited = [record.seconds["turns"] for record in records]
@@ -87,10 +99,31 @@ def test_trials_prepare_beside_each_other_and_each_measures_alone(
     assert marked.count(Flag.COMPILED_AHEAD) == (4 if "--compile-ahead" in words else 0)
 
 
-def test_none_prepares_ahead_unless_somebody_wants_it(tmp_path: Path) -> None:
-    records = swept(tmp_path)
-    assert not overlaps(map(ran, records))
-    assert all("turns" not in record.seconds for record in records)
+def test_none_prepares_ahead_unless_somebody_wants_it() -> None:
+    assert LocalLauncher(quick_launch(2)).slots() == ["cpu:0", "cpu:1"]
+
+
+def test_a_worker_that_dies_while_it_waits_for_its_turn_costs_its_own_trial_alone(
+    tmp_path: Path,
+) -> None:
+    def kill_one_that_waits() -> None:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            time.sleep(0.05)
+            for log in tmp_path.glob("results/logs/sweeps/*/*.log"):
+                text = log.read_text()
+                if " wait " in text:
+                    (trial,) = re.findall(r"-(\d+)\.log", text.splitlines()[0])
+                    (worker,) = children(int(trial))
+                    os.kill(worker, signal.SIGKILL)
+                    return
+
+    records = swept(tmp_path, "--ahead", "1", seconds=4, meanwhile=kill_one_that_waits)
+    assert Counter(record.status for record in records) == {Status.OK: 4, Status.CRASHED: 1}
+    (crashed,) = (record for record in records if record.status is Status.CRASHED)
+    assert not crashed.rounds
+    statuses = {outcome.status for outcome in crashed.modes.values()}
+    assert statuses == {Status.SKIPPED}, "none of them was its cause"
 
 
 def test_a_device_that_fails_gets_no_more_jobs_in_any_of_its_places(tmp_path: Path) -> None:
