@@ -9,6 +9,7 @@ nothing twice, and no process left. The same seed makes the same wishes, not the
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import random
 import signal
@@ -24,6 +25,7 @@ from oracle import contradictions
 
 from xla_sweeps.analysis.noise import is_anchor
 from xla_sweeps.cli.check import examine
+from xla_sweeps.schema.comparisons import is_aa_pair
 from xla_sweeps.store.store import Store
 from xla_sweeps.sweeps.outcomes import MAX_DEATHS
 
@@ -32,13 +34,16 @@ QUICK_SWEEP = str(Path(__file__).with_name("quick_sweep.py"))
 REAL_SWEEP = str(Path(__file__).with_name("fake_sweep.py"))
 
 
-def start(results: Path, trials: int, ack: Path, *, real: bool) -> subprocess.Popen[bytes]:
+def start(
+    results: Path, trials: int, ack: Path, *, real: bool, ahead: int = 0
+) -> subprocess.Popen[bytes]:
     environ = {**os.environ, "IDS": str(trials), "ACK": str(ack), "BOARD": "quiet"}
     arguments = [QUICK_SWEEP, str(results), "2"]
     if real:
         definition = results.parent / "chaos.yaml"
         definition.write_text(DEFINITION % ", ".join(str(1 + number) for number in range(trials)))
         arguments = [REAL_SWEEP, "sweep", str(definition), f"results_dir={results}", "device=cpu"]
+        arguments += [f"--ahead={ahead}"]
         leases = str(results.parent / "leases")
         environ |= {"FAKE_WORKER": "last:0.5", "XLA_SWEEPS_LEASES": leases}
     return subprocess.Popen(
@@ -84,7 +89,13 @@ def disturb(source: random.Random, results: Path, done: Counter[str]) -> None:
 
 
 def run(
-    seconds: float, seed: int, *, trials: int, drivers: int = 2, real: bool = False
+    seconds: float,
+    seed: int,
+    *,
+    trials: int,
+    drivers: int = 2,
+    real: bool = False,
+    ahead: int = 0,
 ) -> dict[str, object]:
     """Chaos for so long, then resume and judge.
 
@@ -93,7 +104,8 @@ def run(
     source, done = random.Random(seed), Counter[str]()
     with tempfile.TemporaryDirectory() as folder:
         results, ack = Path(folder) / "results", Path(folder) / "ack"
-        running = [start(results, trials, ack, real=real) for _ in range(drivers)]
+        begin = functools.partial(start, results, trials, ack, real=real, ahead=ahead)
+        running = [begin() for _ in range(drivers)]
         restarts = 0
         until = time.monotonic() + seconds
         while time.monotonic() < until:
@@ -101,7 +113,7 @@ def run(
             disturb(source, results, done)
             for index, process in enumerate(running):
                 if process.poll() is not None:
-                    running[index] = start(results, trials, ack, real=real)
+                    running[index] = begin()
                     restarts += 1
         for process in running:
             process.kill()
@@ -111,11 +123,15 @@ def run(
             time.sleep(0.1)
         left_alive = ours(results)
         for _ in range(20):
-            resumed = start(results, trials, ack, real=real)
+            resumed = begin()
             if resumed.wait() == 0:
                 break
         loaded = Store(results).load().records
-        records = {name: group for name, group in loaded.items() if not is_anchor(group[0])}
+        records = {
+            name: group
+            for name, group in loaded.items()
+            if not is_anchor(group[0]) and not is_aa_pair(*group[0].trial.modes)
+        }
         acknowledged = Counter(ack.read_text().split("\n")) if ack.exists() else Counter[str]()
         acknowledged.pop("", None)
         stored = {

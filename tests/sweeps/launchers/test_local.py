@@ -118,7 +118,7 @@ def test_a_worker_that_dies_while_it_waits_for_its_turn_costs_its_own_trial_alon
                     os.kill(worker, signal.SIGKILL)
                     return
 
-    records = swept(tmp_path, "--ahead", "1", seconds=4, meanwhile=kill_one_that_waits)
+    records = swept(tmp_path, "--ahead", "1", seconds=2, meanwhile=kill_one_that_waits)
     assert Counter(record.status for record in records) == {Status.OK: 4, Status.CRASHED: 1}
     (crashed,) = (record for record in records if record.status is Status.CRASHED)
     assert not crashed.rounds
