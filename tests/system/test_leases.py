@@ -131,6 +131,33 @@ def test_one_that_shares_gets_it_alone_in_its_turn_and_shares_it_again() -> None
         assert second.take() == ""
 
 
+WHOLE, TURN = ("use-core-0", "use-core-1"), ("core-0", "core-1")
+
+
+def prepares(*names: str) -> Leases:
+    return Leases(names or (*TURN, *WHOLE), holder="job", shared=True)
+
+
+def test_a_trial_that_builds_and_a_sweep_that_prepares_ahead_do_not_wait_for_each_other() -> None:
+    """A trial takes its replicate's leases first, its turn's later; a sweep takes both at once."""
+    with lease("trial", *WHOLE) as whole, lease("trial", *TURN) as turn, prepares() as job:
+        assert whole.take() == ""
+        assert job.take() == f"trial {ME}"
+        assert turn.take() == "", "nobody who waits for the trial has its turn"
+
+
+def test_a_trial_that_waits_for_a_sweep_does_not_keep_it_from_measuring() -> None:
+    with lease("trial", *WHOLE) as whole, lease("trial", *TURN) as turn, prepares() as late:
+        with prepares(*WHOLE) as job, prepares(*TURN) as its_turn:
+            assert job.take() == its_turn.take() == ""
+            assert whole.take() == f"job {ME}"
+            assert late.take() == f"trial {ME}"
+            its_turn.want(shared=False)
+            assert its_turn.take() == ""
+        assert whole.take() == turn.take() == ""
+        assert late.take() == f"trial {ME}"
+
+
 def test_nobody_is_told_to_wait_for_itself() -> None:
     """The name in a shared lease is that of the last one that took it."""
     with sharer("a") as first, sharer("b") as second:

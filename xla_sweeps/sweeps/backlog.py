@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 
 from xla_sweeps.sweeps.compose import Task
 from xla_sweeps.sweeps.launchers import Launcher
+from xla_sweeps.sweeps.launchers.slots import place_of
 from xla_sweeps.sweeps.search import Search
 
 ANCHORS_EVERY_S = 1800.0
@@ -102,7 +103,8 @@ class Backlog:
     def call_anchors(self, launcher: Launcher, *, now: float) -> None:
         """Have the anchor trials run next, on each slot that can be chosen."""
         if self._anchors:
-            slots = launcher.slots() if launcher.targets else [None]
+            names = launcher.slots() if launcher.targets else [None]
+            slots = [name for name in names if name is None or name == place_of(name)]
             self._anchors_due = self._repeats * [
                 (anchor, slot)
                 for anchors, slot in zip(self._anchors, slots, strict=False)

@@ -38,6 +38,8 @@ STILL_WAITING_S = 60.0
 
 _TEXT_LIMIT = 200
 
+_USE = "use-"
+
 
 def lease_names(device: Device, cores: Collection[int] = ()) -> tuple[str, ...]:
     """Leases for measuring on a device: of the GPU, or of each core; of all cores by default."""
@@ -51,7 +53,7 @@ def whole_replicate(device: Device, cores: Collection[int] = ()) -> tuple[str, .
 
     These differ from `lease_names`, which devices that take turns hold for each other.
     """
-    return tuple(f"use-{name}" for name in lease_names(device, cores))
+    return tuple(f"{_USE}{name}" for name in lease_names(device, cores))
 
 
 def lease_folder() -> Path | None:
@@ -97,7 +99,8 @@ class Leases(AbstractContextManager["Leases"]):
         shared: bool = False,
         inherited: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        self._names = sorted(set(names))
+        # Of a whole replicate first, as who holds them for longer than a turn takes them first.
+        self._names = sorted(set(names), key=lambda name: (not name.startswith(_USE), name))
         self._held = {name: inherited[name] for name in self._names if name in inherited}
         self._missing = [name for name in self._names if name not in inherited]
         for descriptor in self._held.values():

@@ -84,8 +84,10 @@ class Turns:
     job: ReplicateJob
     waited_s: float = 0.0
     quiet_s: float = 0.0
+    quiet_before_s: float = 0.0
     began: float = math.inf
     said: float = -math.inf
+    is_new: bool = False
 
     def __post_init__(self) -> None:
         self.ahead = self.setting.leases.shared
@@ -96,11 +98,9 @@ class Turns:
 
     def wait(self) -> bool:
         """Wait for the turn; False where a stop was requested."""
-        shared = self.setting.leases.shared
+        self.is_new = self.setting.leases.shared
         if not self._wait(shared=False):
             return False
-        if shared:
-            self.watcher.begin_turn()
         if self.watcher.gpu:
             self.watcher.gpu.begin()
         return True
@@ -113,6 +113,7 @@ class Turns:
     def _wait(self, *, shared: bool) -> bool:
         leases, begun = self.setting.leases, time.perf_counter()
         leases.want(shared=shared)
+        self.began, self.quiet_before_s = math.inf, self.quiet_s
         with self.watcher.resting():
             got = leases.wait(
                 self.setting.stop, self._say_holder, also=lambda: shared or self._is_quiet()
@@ -125,9 +126,12 @@ class Turns:
 
     def _is_quiet(self) -> bool:
         """True once nothing disturbs any more, or after a while; to be asked twice a second."""
+        if self.is_new:
+            self.watcher.begin_turn()
+        self.is_new = False
         now, limit_s = time.monotonic(), self.setting.quiet_s
         self.began = min(now, self.began)
-        self.quiet_s = min(now - self.began, limit_s)
+        self.quiet_s = min(self.quiet_before_s + now - self.began, limit_s)
         left_s = limit_s - self.quiet_s
         cause = self.watcher.disturbance() if left_s > 0 else ""
         if cause and now >= self.said + WAIT_SAY_S:

@@ -79,7 +79,6 @@ class Crew:
                     self._build(index, loads=len(missing) > 1)
                 if self.setting.leases.shared and not self.setting.compiles_ahead:
                     self._take_turn(wait)
-                    self._find_dead()
                 for index in missing:
                     self._prepare_all(index)
                 missing = self._missing()
@@ -87,12 +86,11 @@ class Crew:
             self.warm_up()
 
     def _take_turn(self, wait: Callable[[], bool]) -> None:
+        """Wait for the device; a worker that ended while others had it is lost."""
+        shared = self.setting.leases.shared
         if self.alive and not wait():
             raise self.interruption()
-
-    def _find_dead(self) -> None:
-        """Lose the workers that ended while they waited."""
-        for index, worker in list(self.alive.items()):
+        for index, worker in list(self.alive.items()) if shared else ():
             with self._preparing(index):
                 worker.require_alive()
 

@@ -142,17 +142,19 @@ def test_a_device_that_fails_gets_no_more_jobs_in_any_of_its_places(tmp_path: Pa
 
 def test_another_command_gets_its_turn_between_the_trials_of_a_sweep(tmp_path: Path) -> None:
     """New trials wait until it has had the device, however many there are."""
-    names = {*lease_names(CPU), *whole_replicate(CPU)}
     ended: list[int] = []
 
     class Watching(Notes):
         def show_end(self, *given: str) -> None:
             super().show_end(*given)
-            if not other.take():
+            if not whole.take() and not turn.take():
                 ended.append(len(self.ends))
-                other.close()
+                whole.close()
+                turn.close()
 
-    with Leases(names, holder="another command") as other:
+    asked = (whole_replicate(CPU), lease_names(CPU))  # in a trial's order
+    whole, turn = (Leases(names, holder="another command") for names in asked)
+    with whole, turn:
         jobs = [f"t{number}=slow" for number in range(6)]
         drive(tmp_path, *jobs, launcher=LocalLauncher(quick_launch(1, ahead=1)), notes=Watching())
     assert ended
