@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,23 @@ def test_a_wait_for_quiet_ends_after_its_limit_and_can_be_stopped(tmp_path: Path
         stopped = conduct(tmp_path, machine=machine, notes=Notes(stop_it), stop=stop, quiet_s=600)
     assert stopped.status is Status.INTERRUPTED
     assert not stopped.rounds
+
+
+def test_preparing_between_two_waits_is_no_wait_for_quiet(tmp_path: Path) -> None:
+    """Of a sweep that prepares ahead: it compiles in its turn, and looks again before it times."""
+
+    def react(kind: str, value: Any) -> None:
+        if kind == "stage" and value[:2] == ("compile", "xla"):
+            time.sleep(STAGE_S)
+
+    machine = QuietMachine(disturbances=["others use 2 of 2 cores"])
+    with Leases(["core-0"], holder="mine", shared=True) as mine:
+        assert mine.take() == ""
+        notes = Notes(react)
+        result = conduct(tmp_path, notes=notes, machine=machine, leases=mine, quiet_s=60)
+    assert result.finished
+    assert ("compile", "xla", "") in notes.of("stage")
+    assert 0 < result.contamination["waited_s"] < STAGE_S
 
 
 def test_a_replicate_that_waits_for_the_device_can_be_stopped(tmp_path: Path) -> None:
