@@ -27,6 +27,7 @@ from xla_sweeps.store.store import Store
 from xla_sweeps.sweeps.launchers import slots as slots_module
 from xla_sweeps.sweeps.launchers.local import LocalLauncher
 from xla_sweeps.sweeps.launchers.slots import Slot, ahead_on, places
+from xla_sweeps.system.devices import Device
 from xla_sweeps.system.leases import LEASES, Leases, lease_names, whole_replicate
 from xla_sweeps.system.process import children
 
@@ -175,6 +176,12 @@ def test_compiling_ahead_without_preparing_ahead_is_refused() -> None:
         ([Slot(name="cpu", device=CPU, cores=(0, 1))], 5, 1, "2 cores"),
         ([Slot(name="cpu", device=CPU, cores=(0,))], 1, 0, "1 core"),
         ([Slot(name="cpu", device=CPU, cores=tuple(range(64)))], 9, 4, "20 GiB of free memory"),
+        (
+            [Slot(name="gpu:0", device=Device(kind="gpu", index=0, name="d"))],
+            1,
+            0,
+            "what waits keeps memory of the GPU",
+        ),
     ],
 )
 def test_cores_and_memory_limit_how_many_prepare_ahead(

@@ -137,6 +137,13 @@ def start(
         )
 
 
+def note_wait(job: Job, holder: str) -> None:
+    """Write to a job's log that it waits to be started, as its own stages are written there."""
+    make_log_folder(job.log)
+    with contextlib.suppress(OSError), job.log.open("a", encoding="utf-8") as output:
+        output.write(f"{time.strftime('%H:%M:%S')} wait     for its turn, after {holder}\n")
+
+
 def wait(
     process: subprocess.Popen[bytes],
     job: Job,

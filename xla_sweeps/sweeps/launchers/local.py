@@ -15,10 +15,11 @@ from collections.abc import Mapping
 from concurrent import futures
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 from xla_sweeps.sweeps.launchers import AHEAD, DEVICES, Launcher, LauncherRequest, Options
-from xla_sweeps.sweeps.launchers.job import End, Ended, Job, ended_with, start, wait
+from xla_sweeps.sweeps.launchers.job import End, Ended, Job, ended_with, note_wait, start, wait
 from xla_sweeps.sweeps.launchers.slots import Slot, job_environment, place_of, places
 from xla_sweeps.system.devices import is_accelerator
 from xla_sweeps.system.leases import Leases, lease_names, whole_replicate
@@ -133,7 +134,8 @@ class LocalLauncher(Launcher):
     def _supervise(self, running: _Running) -> Ended:
         job, slot = running.job, running.slot
         turns = Leases(self._turns(slot), holder=" ".join(job.arguments[:3]), shared=True)
-        if self._is_stopping() or not turns.wait(self._stop, lambda holder: None):
+        say = partial(note_wait, job)
+        if self._is_stopping() or not turns.wait(self._stop, say):
             turns.close()
             return Ended(how=End.STOPPED, slot=slot.name)
         mine = Assignment(

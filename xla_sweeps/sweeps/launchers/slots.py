@@ -99,7 +99,8 @@ def _slots(
 def ahead_on(slots: Sequence[Slot], asked: int) -> tuple[int, str]:
     """Number of trials of each device that prepare ahead, and why it is less than what was asked.
 
-    Each needs a core and memory of its own, and leases.
+    Each needs a core and memory of its own, and leases. On a GPU none does: what waits there keeps
+    its memory, so that a model that fits alone would run out of it.
     """
     cores = min(slot.core_count for slot in slots)
     free_gib = free_memory_bytes() / 2**30
@@ -107,6 +108,7 @@ def ahead_on(slots: Sequence[Slot], asked: int) -> tuple[int, str]:
         count_noun(cores, "core"): cores - 1,
         f"{free_gib:.0f} GiB of free memory": int(free_gib / MEMORY_GIB / len(slots)) - 1,
         without_leases(): 0 if without_leases() else asked,
+        "what waits keeps memory of the GPU": 0 if slots[0].device.kind == "gpu" else asked,
     }
     reason = min(most, key=lambda why: most[why])
     left = max(0, min(asked, most[reason]))
