@@ -21,7 +21,7 @@ from dashboard_page import (
     visit,
     write_page,
 )
-from synthetic_rows import DEVICES, base_row, compared
+from synthetic_rows import DEVICES, Row, base_row, compared
 
 from xla_sweeps.report.dashboard import build
 from xla_sweeps.report.flag_texts import FLAG_TEXTS
@@ -158,6 +158,44 @@ def test_only_an_open_verdict_says_what_would_settle_it(
     assert ("(clear: 95 % 1.4" in said) is not is_open
     more = browser.evaluate("document.getElementById('answer-sub').innerText")
     assert ("rounds or time ran out" in more) is is_open
+
+
+def test_a_device_of_which_nothing_is_known_is_not_measured(
+    browser: Browser, tmp_path: Path
+) -> None:
+    lost = FAILED | {"verdict": "not_measured", "status": "interrupted"}
+    rows = [
+        *three_modes(),
+        *three_modes(2, model="vgg16"),
+        *(row | lost for row in three_modes(3, device="NVIDIA H100")),
+    ]
+    visit(browser, write_page(tmp_path / "page.html", rows))
+    lines = browser.evaluate(
+        """[...document.querySelectorAll('.devices tbody tr')].map((row) =>
+          [...row.cells].map((cell) => cell.innerText.trim()))"""
+    )
+    assert len(lines) == 2
+    assert ["H100", "Not measured.", "", "", "–", "–", "–"] in lines
+    assert browser.evaluate("document.querySelector('#answer-sentence b').innerText") == "Yes."
+    turn(browser, [("model", rows[0]["model"])])
+    said = browser.evaluate("document.getElementById('answer-sub').innerText")
+    assert "1 configuration could not be compared" in said
+    bring(browser, "#broke-counts")
+    counted = "document.querySelector('#broke-counts h3').innerText"
+    assert browser.evaluate(counted) == "1 not measured"
+
+
+def test_what_was_not_measured_is_no_failure(browser: Browser, tmp_path: Path) -> None:
+    own: dict[int, Row] = {2: {}, 3: {"verdict": "not_measured", "status": "interrupted"}}
+    own[4] = {"verdict": "not_measured", "failed_mode": "graph"}
+    rows = [
+        *three_modes(),
+        *(base_row(trial_id=f"{n:016}", model=f"m{n}") | FAILED | own[n] for n in own),
+    ]
+    visit(browser, write_page(tmp_path / "page.html", rows))
+    bring(browser, "#broke-counts")
+    counted = "document.querySelector('#broke-counts h3').innerText"
+    assert browser.evaluate(counted) == "1 failure of 1 kind, 2 not measured"
 
 
 def test_the_headline_says_when_every_figure_is_contaminated(

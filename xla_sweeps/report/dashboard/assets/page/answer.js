@@ -158,7 +158,7 @@ function answerToOne(view, place, candidate, baseline) {
   return {
     yes: `${YES[verdict] ?? ""}${contaminated && verdict !== "ambiguous" ? `, ${say("busy machine")}` : ""}.`,
     text: `${where}: ${verdictSentence(view, row, candidate, baseline)}`,
-    more: phrase([row.caveats, waiting]),
+    more: phrase([row.caveats, waiting, missingWords(view.unmeasured.length)]),
   };
 }
 

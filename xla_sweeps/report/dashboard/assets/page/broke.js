@@ -1,7 +1,7 @@
-/** "What broke?": failures by status, mode and device, then one by one with what to do. */
+/** "What broke?": what failed or was not measured, by status, mode and device, then one by one with what to do. */
 
-import { getOrMake, NONE, plural } from "./numbers.js";
-import { byId, copyButton, el, fill, linksOf, plainTable } from "./dom.js";
+import { count, getOrMake, NONE, plural } from "./numbers.js";
+import { byId, copyButton, el, fill, linksOf, phrase, plainTable } from "./dom.js";
 import { naturally } from "./data.js";
 import { cut, rowSettings } from "./marks.js";
 import { addPanel } from "./panels.js";
@@ -14,11 +14,10 @@ export function brokeSection() {
   addPanel(byId("broke-list"), () => {}, { worth });
 }
 
-/** The rows that failed or were not measured, of every pair of modes. @param {View} view */
+/** The rows that failed, then those that were not measured, of every pair of modes. @param {View} view */
 const failedRows = ({ base, rows, state: { verdict } }) => {
   const kinds = ["failed", "not_measured"].filter((kind) => !verdict.size || verdict.has(kind));
-  const tests = kinds.map((kind) => rows.is("verdict", kind));
-  return base.filter((row) => tests.some((test) => test(row)));
+  return kinds.flatMap((kind) => [...base.filter(rows.is("verdict", kind))]);
 };
 
 export const statusWords = (status) => status.replaceAll("_", " ");
@@ -43,7 +42,12 @@ function failureKinds(view) {
 function drawFailures(/** @type {View} */ view) {
   const kinds = failureKinds(view);
   const rows = kinds.flatMap((kind) => kind.rows);
-  const title = `${plural(rows.length, "failure")} of ${plural(kinds.length, "kind")}`;
+  const isMissing = view.rows.is("verdict", "not_measured");
+  const failed = kinds.map((kind) => kind.rows.filter((row) => !isMissing(row)).length).filter(Boolean);
+  const failures = failed.reduce((sum, each) => sum + each, 0);
+  const missing = rows.length - failures;
+  const words = failures && `${plural(failures, "failure")} of ${plural(failed.length, "kind")}`;
+  const title = phrase([words, missing && `${count(missing)} not measured`], ", ");
   fill(byId("broke-counts"), el("h3", title), countsTable(view, rows, kinds));
   fill(byId("broke-list"), el("h3", "One by one, the commonest kind first"), failureTable(view, rows));
 }
@@ -51,7 +55,7 @@ function drawFailures(/** @type {View} */ view) {
 /** @param {View} view */
 function countsTable({ rows }, all, kinds) {
   const devices = rows.textsOf("device", all).sort(naturally);
-  return plainTable("Failures by status, mode and device", kinds, [
+  return plainTable("By status, mode and device", kinds, [
     ["Status", ({ status }) => statusWords(status)],
     ["Mode", ({ mode }) => mode || NONE],
     ...devices.map((name) => /** @type {TableColumn<any>} */ ([name, (kind) => kind.rows.filter(rows.is("device", name)).length || ""])),
@@ -62,9 +66,7 @@ function countsTable({ rows }, all, kinds) {
 function failureTable(/** @type {View} */ view, failures) {
   const note = (text) => el("span.note", text);
   const cellOf = (/** @type {(row: Row, place: number) => Child} */ cell) => (/** @type {number} */ place) => cell(view.at(place), place);
-  const messages = (row) => [
-    el("div.message", messageOf(row.failure_message), row.failure_hint && note(`→ ${row.failure_hint}`)),
-  ];
+  const messages = (row) => el("div.message", messageOf(row.failure_message), row.failure_hint && note(`→ ${row.failure_hint}`));
   const columns = /** @type {TableColumn<number>[]} */ ([
     ["Model", cellOf(({ model }, place) => [model, note(rowSettings(view, place))])],
     ["Mode", cellOf((row) => row.failed_mode || NONE)],
@@ -73,14 +75,12 @@ function failureTable(/** @type {View} */ view, failures) {
     ["Log", (place) => linksOf(view, place)],
     ["Command", (place) => copyButton(view, place)],
   ]);
-  return plainTable("Failures, one by one", failures, columns, { most: FAILURES_SHOWN, class: "failures" });
+  return plainTable("One by one", failures, columns, { most: FAILURES_SHOWN, class: "failures" });
 }
 
 /** A message; a long one is folded after its beginning. */
 function messageOf(message) {
   if (!message) return NONE;
   const head = cut(message.split("\n", 1)[0], 160);
-  return head === message
-    ? el("code", message)
-    : el("details", el("summary", el("code", head)), el("pre", message));
+  return head === message ? el("code", message) : el("details", el("summary", el("code", head)), el("pre", message));
 }

@@ -226,11 +226,11 @@ function costWords(sums, scenario) {
   return `${text}${say(priced > 1 ? "half" : "one", { amount: countCalls(middle, scenario) })}${never ? say("never", { count: count(never) }) : ""}.`;
 }
 
-/** Each device with its sums, in the order of their names. @param {View} view */
-export const deviceSums = (view) =>
-  view.once("devices", () =>
-    view.distinct("device").map((name) => ({ name, ...sumsOf(view.rows, view.counted.filter(view.rows.is("device", name))) })),
-  );
+/** Each device with its sums, in the order of their names; also one of which nothing is known. @param {View} view */
+export const deviceSums = ({ rows, counted, unmeasured }) => {
+  const names = rows.textsOf("device", [...counted, ...unmeasured]).sort(naturally);
+  return names.map((name) => ({ name, ...sumsOf(rows, counted.filter(rows.is("device", name))) }));
+};
 
 /** "Usually yes.", and the like: by the share of all pairs, including failures, as the package's rules say. */
 export function overallWord(overview) {
