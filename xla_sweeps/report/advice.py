@@ -251,6 +251,9 @@ def caveats(row: ComparisonRow) -> list[str]:
     if row.speedup.host_bound:
         texts.append(f"{fill('host bound')}.")
     modes = [mode_of(label) for label in (row.candidate.mode, row.baseline.mode) if label]
+    for label in filter(None, (row.candidate.mode, row.baseline.mode)):
+        if str(Flagged(Flag.SLOW_ON_NEW_INPUTS, label)) in row.flags:
+            texts.append(f"{fill('new inputs', mode=name_of(label))}.")
     if row.trial.eager_is_graph and Mode.EAGER.role in [mode.role for mode in modes]:
         texts.append(f"{fill('saved graph')}.")
     if Flag.CONTAINS_XLA in row.flags and modes[1:] and modes[1].execution is not Execution.XLA:
@@ -268,12 +271,16 @@ def all_caveats(row: ComparisonRow) -> str:
     return " ".join([*caveats(row), *([f"Note: {notes}."] if notes else [])])
 
 
+_SAID = (Flag.CONTAINS_XLA, Flag.EAGER_IS_GRAPH, Flag.SLOW_ON_NEW_INPUTS, Status.CONTAMINATED)
+"""Flags that `caveats` has sentences for."""
+
+
 def flag_notes(row: ComparisonRow) -> list[str]:
     """The meaning of each flag of the two modes, once, with the modes that have it."""
     sides = ("", row.candidate.mode, row.baseline.mode)
     modes: dict[str, list[str]] = {}
     for flagged in map(Flagged.parse, row.flags):
-        said = flagged.flag in (Flag.CONTAINS_XLA, Flag.EAGER_IS_GRAPH, Status.CONTAMINATED)
+        said = flagged.flag in _SAID
         is_open = flagged.flag == Flag.NOT_CONVERGED and row.speedup.verdict.is_clear
         if flagged.mode in sides and not said and not is_open:
             modes.setdefault(flagged.flag, []).extend(filter(None, [flagged.mode]))

@@ -63,6 +63,21 @@ def test_a_suffix_tells_rows_of_one_name_apart_by_the_plainest_column() -> None:
     assert set(table["suffix_asked"].to_pylist()) == {"", " · xla_flags.x=1"}
 
 
+@pytest.mark.parametrize(
+    ("changes", "marks"),
+    [
+        ({}, ""),
+        ({"status": "contaminated", "replicates": 2, "host_bound": 1}, "~* h"),
+        ({"flags": "drift slow_on_new_inputs:eager slow_on_new_inputs:xla"}, " n"),
+        ({"flags": "slow_on_new_inputs:graph", "host_bound": 1}, " h n"),
+        ({"flags": "slow_on_new_inputs:eager"}, ""),
+    ],
+)
+def test_a_rows_marks_are_of_its_two_modes(changes: dict[str, Any], marks: str) -> None:
+    row = base_row() | compared(100.0, 150.0, 0.01) | changes
+    assert with_derived(table_of([row]))["marks"].to_pylist() == [marks]
+
+
 def test_devices_have_short_names_in_the_data() -> None:
     rows = [base_row(device="AMD EPYC 9654 96-Core Processor") | compared(100.0, 150.0, 0.01)]
     raw = gzip.decompress(build.pack(table_of(rows), {}))

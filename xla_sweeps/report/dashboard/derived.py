@@ -16,7 +16,7 @@ from xla_sweeps.analysis.ranking import SETTING
 from xla_sweeps.report.labels import TELLING, setting_words, told_apart
 from xla_sweeps.schema.columns import MEASURED, Verdict
 from xla_sweeps.schema.comparisons import by_backend, by_count, headline_of, is_aa_pair
-from xla_sweeps.schema.measurement import Status
+from xla_sweeps.schema.measurement import Flag, Flagged, Status
 from xla_sweeps.schema.modes import is_mode
 from xla_sweeps.schema.row import COLUMNS, QUESTION
 from xla_sweeps.store.table import add_price
@@ -50,7 +50,7 @@ def with_derived(table: pyarrow.Table) -> pyarrow.Table:
     `suffix_asked` tells only questions apart, of which each is drawn once. `setting` is what models
     that are ranked share, in words; `ranked_at` has the resolution too. `failed_side` is the side
     that failed, "" for none. `marks` are those of the row's figures: `~` contaminated, `*` few
-    replicates, `h` the device waits for the host.
+    replicates, `h` the device waits for the host, `n` slower on new inputs.
     """
     import pyarrow
 
@@ -103,13 +103,15 @@ def _failed_sides(table: pyarrow.Table) -> list[str]:
 
 
 def _marks_of(table: pyarrow.Table) -> list[str]:
-    names = ("status", "replicates", "origin", "host_bound", "speedup")
+    figures = ("status", "replicates", "origin", "host_bound", "speedup")
+    names = (*figures, "flags", "candidate", "baseline")
     rows = zip(*(table[name].to_pylist() for name in names), strict=True)
     return [
         "~" * (status == Status.CONTAMINATED)
         + "*" * bool(origin == MEASURED and speedup and (replicates or 0) < FEW_REPLICATES)
         + " h" * bool(waits)
-        for status, replicates, origin, waits, speedup in rows
+        + " n" * any(str(Flagged(Flag.SLOW_ON_NEW_INPUTS, mode)) in flags.split() for mode in pair)
+        for status, replicates, origin, waits, speedup, flags, *pair in rows
     ]
 
 

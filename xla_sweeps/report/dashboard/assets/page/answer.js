@@ -112,7 +112,7 @@ function termsOf(view) {
     `Faster and slower: by more than ±${percent(100 * floorOf(view))} % with 95 % confidence; equivalent: less; ambiguous: not known.`,
     "A configuration is one model at one resolution, batch size and precision on one device; measured again, it still counts once.",
     `“Usually” means at least ${percent(100 * PACKAGE.usually)} %. A speedup before a bracket is the geometric mean, each model counting once; of unlike batch sizes or precisions only the range is given.`,
-    "~ contaminated, * fewer than three replicates, h the device waits for the host.",
+    "~ contaminated, * fewer than three replicates, h the device waits for the host, n slower on new inputs.",
   ]);
 }
 
