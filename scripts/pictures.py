@@ -235,7 +235,7 @@ def page(output: Path) -> None:
         subprocess.run(
             [
                 *(chromium, "--headless", "--no-sandbox", "--hide-scrollbars", "--disable-gpu"),
-                *("--window-size=1000,1034", "--force-device-scale-factor=1.5"),
+                *("--window-size=1000,1014", "--force-device-scale-factor=1.5"),
                 *("--virtual-time-budget=8000", f"--user-data-dir={folder}/profile"),
                 *(f"--screenshot={output}", made.as_uri()),
             ],
