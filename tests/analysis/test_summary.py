@@ -77,6 +77,14 @@ def test_compile_times_beside_other_trials_give_no_break_even_and_those_alone_do
     assert both.speedup.compile_s_extra == pytest.approx(alone.speedup.compile_s_extra)
 
 
+@pytest.mark.parametrize("ends", [True, False])
+def test_an_effort_that_gives_up_raises_no_flag_for_it(ends: bool) -> None:
+    record = make_record(flags=(Flagged(Flag.NOT_CONVERGED), Flagged(Flag.DRIFT)))
+    effort = replace(record.trial.effort, hopeless_ends=ends)
+    row = headline([replace(record, trial=replace(record.trial, effort=effort))])
+    assert row.flags == (("drift",) if ends else ("drift", "not_converged"))
+
+
 @pytest.mark.parametrize("speedup", [0.9, 1.0, 1.02])
 def test_nothing_breaks_even_unless_it_is_known_to_be_faster(speedup: float) -> None:
     times = {"graph": 0.2, "xla": 0.2 / speedup}

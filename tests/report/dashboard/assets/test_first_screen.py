@@ -198,6 +198,27 @@ def test_what_was_not_measured_is_no_failure(browser: Browser, tmp_path: Path) -
     assert browser.evaluate(counted) == "1 failure of 1 kind, 2 not measured"
 
 
+def test_a_devices_sums_are_marked_if_all_its_figures_are_contaminated(
+    browser: Browser, tmp_path: Path
+) -> None:
+    lines = "[...document.querySelectorAll('.devices tbody tr')].map((row) => row.innerText)"
+    for contaminated in (2, 1):
+        rows = [
+            row
+            for number, device in enumerate(("NVIDIA A100", "NVIDIA A100", "NVIDIA H100"))
+            for row in three_modes(
+                number,
+                model=f"m{number}",
+                device=device,
+                status="contaminated" if number < contaminated else "ok",
+            )
+        ]
+        visit(browser, write_page(tmp_path / "page.html", rows))
+        a100, h100 = browser.evaluate(lines)
+        assert ("Yes.~" in a100) is ("float32~" in a100) is (contaminated == 2)
+        assert "Yes.~" not in h100
+
+
 def test_the_headline_says_when_every_figure_is_contaminated(
     browser: Browser, tmp_path: Path
 ) -> None:
