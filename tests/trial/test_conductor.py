@@ -286,6 +286,23 @@ def test_rounds_that_count_again_follow_the_calls_that_end_a_warm_up(
     assert numbers == {"graph": more + 1, "xla": more + 1}
 
 
+def test_all_calls_of_rounds_that_count_again_are_calls_of_the_warm_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = replace(TRIAL, effort=replace(EIGHT, latency_calls=8), modes=("graph", "xla"))
+    once = conduct_trial(trial, scripted(), tmp_path)
+    (singles,) = {len(block.single_ns) for round_ in once.rounds for block in round_.blocks}
+    drifted = iter([True])
+    monkeypatch.setattr(stopping, "drifts", lambda *given: next(drifted, False))
+    again = conduct_trial(trial, scripted(), tmp_path)
+    for mode in trial.modes:
+        first, taken = once.modes[mode], again.modes[mode]
+        calls = taken.warmup_calls - 2 * first.warmup_calls
+        assert calls >= EIGHT.rounds_min * (1 + singles) > EIGHT.rounds_min
+        assert sum(taken.warmup_block_calls) - 2 * sum(first.warmup_block_calls) == calls
+        assert len(taken.warmup_block_ns) == len(taken.warmup_block_calls)
+
+
 def test_workers_of_several_backends_load_them_side_by_side(tmp_path: Path) -> None:
     meeting = tmp_path / "meeting"
     meeting.mkdir()

@@ -138,13 +138,12 @@ class Passes:
         self.crew.warm_up()
         for label in self.warm:
             blocks = [one for each in measured for one in each.blocks if one.mode == label]
-            calls = sum(block.calls + len(block.single_ns) for block in blocks)
-            counts = tuple(block.calls for block in blocks)
-            spans_ns = tuple(block.elapsed_ns for block in blocks)
+            counts = tuple(n for one in blocks for n in (one.calls, *[1] * len(one.single_ns)))
+            spans_ns = tuple(ns for one in blocks for ns in (one.elapsed_ns, *one.single_ns))
             first, again = before[label], self.result.modes[label]
             self.result.modes[label] = replace(
                 again,
-                warmup_calls=first.warmup_calls + calls + again.warmup_calls,
+                warmup_calls=first.warmup_calls + sum(counts) + again.warmup_calls,
                 warmup_block_calls=first.warmup_block_calls + counts + again.warmup_block_calls,
                 warmup_block_ns=first.warmup_block_ns + spans_ns + again.warmup_block_ns,
             )
