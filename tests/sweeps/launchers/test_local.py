@@ -100,26 +100,31 @@ def test_trials_prepare_beside_each_other_and_each_measures_alone(
     assert marked.count(Flag.COMPILED_AHEAD) == (4 if "--compile-ahead" in words else 0)
 
 
-def test_none_prepares_ahead_unless_somebody_wants_it() -> None:
-    assert LocalLauncher(quick_launch(2)).slots() == ["cpu:0", "cpu:1"]
+def test_none_prepares_ahead_unless_somebody_wants_it(tmp_path: Path) -> None:
+    records = swept(tmp_path, seconds=0)
+    assert len(records) == 4
+    assert not overlaps(map(ran, records))
+    assert all("turns" not in record.seconds for record in records)
 
 
 def test_a_worker_that_dies_while_it_waits_for_its_turn_costs_its_own_trial_alone(
     tmp_path: Path,
 ) -> None:
     def kill_one_that_waits() -> None:
+        """While the other one is measured: it takes seconds until they change places."""
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             time.sleep(0.05)
-            for log in tmp_path.glob("results/logs/sweeps/*/*.log"):
-                text = log.read_text()
-                if " wait " in text:
-                    (trial,) = re.findall(r"-(\d+)\.log", text.splitlines()[0])
-                    (worker,) = children(int(trial))
-                    os.kill(worker, signal.SIGKILL)
-                    return
+            logs = [log.read_text() for log in tmp_path.glob("results/logs/sweeps/*/*.log")]
+            stages = {log: log.splitlines()[-1].split()[1] for log in logs if log.strip()}
+            waiting = [log for log in stages if stages[log] == "wait"]
+            started = re.findall(r" start .*-(\d+)\.log", "".join(waiting))
+            if started and "measure" in stages.values():
+                (worker,) = children(int(started[0]))
+                os.kill(worker, signal.SIGKILL)
+                return
 
-    records = swept(tmp_path, "--ahead", "1", seconds=2, meanwhile=kill_one_that_waits)
+    records = swept(tmp_path, "--ahead", "1", seconds=4, meanwhile=kill_one_that_waits)
     assert Counter(record.status for record in records) == {Status.OK: 4, Status.CRASHED: 1}
     (crashed,) = (record for record in records if record.status is Status.CRASHED)
     assert not crashed.rounds
