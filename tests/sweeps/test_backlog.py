@@ -30,6 +30,16 @@ def test_an_anchor_is_measured_as_often_as_a_trial_each_time_on_every_slot(tmp_p
     assert all(backlog.is_anchor(one) for pair in anchors for one in pair)
 
 
+def test_no_anchor_is_measured_on_a_slot_that_prepares_ahead(tmp_path: Path) -> None:
+    launcher = LocalLauncher(quick_launch(2, ahead=1))
+    backlog = Backlog([[task(f"a{slot}", "ok", tmp_path)] for slot in range(2)])
+    assert launcher.drain("cpu:0")
+    assert launcher.slots() == ["cpu:1", "cpu:1+1"]
+    backlog.call_anchors(launcher, now=0.0)
+    ready = backlog.ready(launcher, lambda _: False, now=0.0)
+    assert [(anchor.key, slot) for anchor, slot in ready] == [("a0", "cpu:1")]
+
+
 @pytest.mark.parametrize("late", [False, True])
 def test_a_quick_sweep_has_anchors_from_its_first_half_hour_on(tmp_path: Path, late: bool) -> None:
     start, launcher = time.monotonic(), LocalLauncher(quick_launch(1))
