@@ -41,7 +41,7 @@ class QuietMachine(Sampler):
     exceeded: list[Callable[[], None]] = field(default_factory=list)
     followed: list[int] = field(default_factory=list)
 
-    def begin_turn(self) -> None: ...
+    def forget(self) -> None: ...
 
     def add(self, pid: int, exceeded: Callable[[], None]) -> None:
         self.pids.append(pid)

@@ -323,29 +323,6 @@ def test_in_a_container_a_process_that_was_there_before_is_foreign(gpu: FakeGpu)
     assert watch.begin() == ""
 
 
-@pytest.mark.parametrize("visible", [True, False], ids=["", "in a container"])
-@pytest.mark.usefixtures("driver")
-def test_the_other_trials_of_a_sweep_are_not_foreign_and_further_processes_are(
-    visible: bool, gpu: FakeGpu
-) -> None:
-    """In a container NVML's process ids are not those of the processes; their number counts."""
-    own, kin = ({OWN: "python"}, {78: "python"}) if visible else ({31: "p"}, {32: "p"})
-    gpu.processes = dict(kin)
-    watch = GpuWatch("GPU-a")
-    watch.expect([OWN])
-    gpu.processes |= own
-    assert watch.begin() == "another process used the GPU", "a stranger, for all that is known"
-    watch.tolerate([78])
-    assert watch.begin() == ""
-    gpu.processes[79] = "python"
-    assert watch.begin() == "another process used the GPU"
-    watch.end()
-    assert watch.newcomers == 0
-    gpu.processes[80] = "python"
-    watch.end()
-    assert watch.newcomers == 1
-
-
 def test_a_process_that_came_during_the_replicate_contaminates_it(
     tmp_path: Path, driver: FakeNvml, gpu: FakeGpu
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -87,7 +88,6 @@ class Turns:
     quiet_before_s: float = 0.0
     began: float = math.inf
     said: float = -math.inf
-    is_new: bool = False
 
     def __post_init__(self) -> None:
         self.ahead = self.setting.leases.shared
@@ -98,8 +98,11 @@ class Turns:
 
     def wait(self) -> bool:
         """Wait for the turn; False where a stop was requested."""
-        self.is_new = self.setting.leases.shared
-        if not self._wait(shared=False):
+        if self.setting.leases.shared:
+            if not self._wait(shared=False):
+                return False
+            self.watcher.forget()
+        if not self._wait(shared=False, also=self._is_quiet):
             return False
         if self.watcher.gpu:
             self.watcher.gpu.begin()
@@ -110,14 +113,12 @@ class Turns:
         if self.ahead and not self.setting.leases.shared:
             self._wait(shared=True)
 
-    def _wait(self, *, shared: bool) -> bool:
+    def _wait(self, *, shared: bool, also: Callable[[], bool] = lambda: True) -> bool:
         leases, begun = self.setting.leases, time.perf_counter()
         leases.want(shared=shared)
         self.began, self.quiet_before_s = math.inf, self.quiet_s
         with self.watcher.resting():
-            got = leases.wait(
-                self.setting.stop, self._say_holder, also=lambda: shared or self._is_quiet()
-            )
+            got = leases.wait(self.setting.stop, self._say_holder, also=also)
         self.waited_s += time.perf_counter() - begun
         return got
 
@@ -126,9 +127,6 @@ class Turns:
 
     def _is_quiet(self) -> bool:
         """True once nothing disturbs any more, or after a while; to be asked twice a second."""
-        if self.is_new:
-            self.watcher.begin_turn()
-        self.is_new = False
         now, limit_s = time.monotonic(), self.setting.quiet_s
         self.began = min(now, self.began)
         self.quiet_s = min(self.quiet_before_s + now - self.began, limit_s)

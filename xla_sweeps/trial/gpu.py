@@ -34,7 +34,6 @@ class GpuWatch:
     def __init__(self, uuid: str) -> None:
         self._uuid = uuid
         self.pids: frozenset[int] = frozenset()
-        self._kin: frozenset[int] = frozenset()
         self._before: frozenset[int] | None = None
         self._wrong: set[str] = set()
         self._last: nvml.Reading | None = None
@@ -48,10 +47,6 @@ class GpuWatch:
         if not self.pids:
             self._before = nvml.compute_processes(self._uuid)
         self.pids = frozenset(pids)
-
-    def tolerate(self, kin: Iterable[int]) -> None:
-        """Take these for the processes of a sweep's other trials, which stand still from now on."""
-        self._kin, self._before = frozenset(kin), frozenset()
 
     def begin(self) -> str:
         """Look at the idle GPU before anything is timed; what disturbs it now, in words, or ""."""
@@ -120,8 +115,9 @@ class GpuWatch:
         present = self._present or frozenset()
         # In a container, NVML reports process ids of the host, so as many processes as measure are
         # assumed to be the measuring ones, of those that were not there before these.
-        known = self.pids | self._kin
-        own = len(present & known) or min(len(known), len(present - (self._before or frozenset())))
+        own = len(present & self.pids) or min(
+            len(self.pids), len(present - (self._before or frozenset()))
+        )
         self.foreign = max(0, len(present) - own)
 
     def _sharing(self) -> str:

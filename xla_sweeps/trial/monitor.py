@@ -79,19 +79,13 @@ class Sampler(AbstractContextManager["Sampler"]):
         self.gpu = GpuWatch(device.uuid) if device.kind == "gpu" else None
         self.meter = partial(meter_of, device, root=root)
         self._cores, self._mine = usable_cores(), os.sched_getaffinity(0)
-        self._begin()
+        self.forget()
         self._stopped, self._resting = threading.Event(), False
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
         self._thread.start()
 
-    def begin_turn(self) -> None:
-        """Forget what was seen until now; the sweep's other trials on a GPU are no strangers."""
-        self._begin()
-        if self.gpu:
-            kin = descendants(os.getppid(), root=self._root)
-            self.gpu.tolerate(pid for pid in kin if _uses_a_gpu(self._root, pid))
-
-    def _begin(self) -> None:
+    def forget(self) -> None:
+        """Forget what was seen until now."""
         self._samples = [self.read()]
         self._others = self._looked = spending(self._root)
         self._looked_ns = self._samples[0].at_ns
@@ -104,7 +98,7 @@ class Sampler(AbstractContextManager["Sampler"]):
         self._exceeded = {**self._exceeded, pid: exceeded}
         if self.gpu:
             self.gpu.expect(self._exceeded)
-        self._begin()
+        self.forget()
 
     @contextmanager
     def following(self, pid: int, exceeded: Callable[[], None]) -> Iterator[None]:
@@ -293,11 +287,6 @@ def _process_s(root: Path, pid: int) -> float:
     """CPU seconds of a process, all its threads and its reaped children."""
     fields = read_or_empty(root / f"proc/{pid}/stat").rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-
-
-def _uses_a_gpu(root: Path, pid: int) -> bool:
-    """True if a process has loaded CUDA's driver."""
-    return "libcuda.so" in read_or_empty(root / f"proc/{pid}/maps")
 
 
 def _number(text: str, pattern: str) -> int:
