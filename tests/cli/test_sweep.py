@@ -88,6 +88,13 @@ def test_a_dry_run_prints_the_commands_a_person_would_type(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_dry_run_says_how_many_trials_prepare_ahead_at_most(tmp_path: Path) -> None:
+    definition(tmp_path)
+    plan = sweep(tmp_path, "--dry-run", "--ahead", "999", "device=cpu")
+    assert plan.returncode == 0
+    assert re.match(r"warning: --ahead=999 is \d+ here: \d+ (core|GiB)", plan.stderr)
+
+
 def test_a_sweep_shows_its_results_and_the_same_command_again_measures_nothing(
     tmp_path: Path,
 ) -> None:
