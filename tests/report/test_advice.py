@@ -128,8 +128,8 @@ ROW = with_columns(
             {"flags": ("slow_on_new_inputs:eager", "slow_on_new_inputs:xla")}
             | {"break_even_calls": 0.5},
             "XLA is 1.38× faster than graph (clear: 95 % 1.34–1.42, 1 replicate); "
-            "preparation takes no longer. These are not the figures of new inputs: on values that "
-            "it has not just seen, XLA takes more than 1.5 times as long.",
+            "preparation takes no longer. It was timed on inputs that it had seen before: on new "
+            "ones XLA takes more than 1.5 times as long.",
         ),
         (
             {"flags": ("contains_xla",), "break_even_calls": 0.5},

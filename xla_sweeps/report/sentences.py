@@ -87,8 +87,8 @@ SENTENCES: Mapping[str, str] = {
     "fastest way": "The fastest way to run it here is {mode}: {speedup} as fast as {baseline}",
     "host bound": "The device waits for the host here: a larger batch_size says more about the "
     "device, unless the time of single calls is the question",
-    "new inputs": "These are not the figures of new inputs: on values that it has not just seen, "
-    "{mode} takes more than 1.5 times as long",
+    "new inputs": "It was timed on inputs that it had seen before: on new ones {mode} takes more "
+    "than 1.5 times as long",
     "waiting rows": "{count} of {all} {device} rows",
     "waiting": "{rows} wait for the host (marked h)",
     "disagree": "The throughputs alone say {ratio}: the speedup compares modes round by round, so "
