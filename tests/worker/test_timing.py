@@ -275,6 +275,16 @@ def test_a_slow_start_that_ends_within_the_last_rounds_is_told() -> None:
     )
 
 
+def test_a_mode_of_long_calls_makes_no_further_ones_to_be_warm() -> None:
+    def more(call_s: float, count: int) -> int:
+        nanoseconds = round(1e9 * call_s)
+        block = Block(mode="xla", calls=1, elapsed_ns=nanoseconds, enqueue_ns=nanoseconds)
+        return pacing.calls_to_warm([block] * count)
+
+    assert [more(0.001, 8), more(0.1, 8), more(0.001, 100)] == [92, 10, 0]
+    assert [more(1.5, 8), more(18.0, 8), more(0.1, 0)] == [0, 0, 0]
+
+
 def test_less_than_one_per_cent_is_no_slow_start() -> None:
     assert Trend.MOVING not in found_in(20, 4, 0.005, noise=0.0001)
 

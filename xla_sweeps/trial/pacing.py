@@ -26,6 +26,10 @@ TREND_LEVEL = 0.995
 """Level of the interval of a trend: a steady speed is rarely called moving."""
 START_FROM = 10  # minimum number of rounds to tell that the speed was steady
 SLOW_IN_BLOCKS = 1.1
+WARM_CALLS = 100
+WARM_S = 1.0
+"""A mode whose warm-up was too short to assess makes so many calls, or calls for so long, before
+its rounds count: it may have become faster."""
 Clock = Callable[[], int]
 """Nanoseconds from an arbitrary start, monotonic: `time.perf_counter_ns`."""
 
@@ -96,6 +100,19 @@ def slow_in_blocks(rounds: Sequence[Round], label: str) -> float | None:
         return None
     apart = stats.signed_rank_interval(logs)
     return math.exp(apart.estimate) if apart.low > math.log(SLOW_IN_BLOCKS) else None
+
+
+def calls_to_warm(blocks: Sequence[Block]) -> int:
+    """The number of further calls after which a mode of a short warm-up may be faster; 0 for none.
+
+    None where it made enough in these blocks of its rounds, or where a call takes so long that a
+    few more tell nothing.
+    """
+    call_s = min((block.call_s for block in blocks), default=WARM_S)
+    made = sum(block.calls + len(block.single_ns) for block in blocks)
+    if call_s >= WARM_S:
+        return 0
+    return max(0, min(WARM_CALLS - made, math.ceil(WARM_S / call_s)))
 
 
 def is_faster_than_most(last_s: float, call_s: Sequence[float]) -> bool:

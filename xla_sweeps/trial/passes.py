@@ -29,13 +29,8 @@ enough before: noise that no round averages out is worth some more of them."""
 ALONE_S = 5.0
 """Time for each mode alone where power limits a GPU, which averages its power over less."""
 
-WARM_CALLS = 100
-WARM_S = 1.0
-"""A mode whose warm-up was too short to assess makes so many calls, or calls for so long, before
-its rounds count: it may have become faster."""
-
 LATER_BLOCKS = 3
-"""Blocks after these calls, whose median is compared with the rounds."""
+"""Blocks after further calls, whose median is compared with the rounds."""
 
 
 @dataclass
@@ -115,11 +110,9 @@ class Passes:
         faster = False
         for label in sorted(ended.decisive & set(self.warm)):
             blocks = [one for each in ended.rounds for one in each.blocks if one.mode == label]
-            call_s = [block.call_s for block in blocks]
-            made = sum(block.calls + len(block.single_ns) for block in blocks)
-            if not blocks or made >= WARM_CALLS or self.result.modes[label].warmup_trend:
+            more = pacing.calls_to_warm(blocks)
+            if not more or self.result.modes[label].warmup_trend:
                 continue
-            more = min(WARM_CALLS - made, math.ceil(WARM_S / min(call_s)))
             try:
                 _, *last = [
                     self._time_block(label, calls, settle=False, first=0).call_s
@@ -128,6 +121,7 @@ class Passes:
             except WorkerLost as lost:
                 self.crew.lose(lost)
             else:
+                call_s = [block.call_s for block in blocks]
                 faster |= pacing.is_faster_than_most(statistics.median(last), call_s)
         return faster and bool(self.warm)
 
