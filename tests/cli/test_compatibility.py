@@ -15,9 +15,11 @@ from factories import failed_outcome, make_record
 from in_process import command
 
 from xla_sweeps.analysis.compatibility import NEEDED
+from xla_sweeps.cli import compatibility
 from xla_sweeps.config.catalog import load_layers
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import identify, settings_of
+from xla_sweeps.errors import ConfigError
 from xla_sweeps.report import study
 from xla_sweeps.report.compatibility import sentence
 from xla_sweeps.schema.columns import Verdict
@@ -165,6 +167,14 @@ def test_a_mistake_is_one_line(words: str, says: str, tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith(f"xla-sweeps: {says}")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_mistake_in_an_option_is_told_before_any_model_is_composed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compatibility, "_trials", lambda *_: pytest.fail("models were listed"))
+    with pytest.raises(ConfigError, match="unknown option 'efort'"):
+        compatibility.compatibility_command(["efort=quick"])
 
 
 @pytest.mark.tf

@@ -58,6 +58,7 @@ def compatibility_command(arguments: Sequence[str]) -> int:
     sweep = Sweep(name=_NAME, method="grid", parameters={}, run_cap=None)
     again = ("xla-sweeps", _NAME, *arguments)
     request = Request(asked, sweep, slots_of(asked), again=again, compares=False)
+    request.composer.base()  # a mistake in what all trials share is told at once
     values = override_values(given)
     trials = _trials(patterns, values, options.config_dir, options.largest_px)
     tasks, skipped = _compose(request.composer, trials)
