@@ -21,7 +21,7 @@ from scripted import scripted, started_by
 
 from xla_sweeps.schema.measurement import Block, Flagged, Phase, Round, Status
 from xla_sweeps.system.process import children
-from xla_sweeps.trial import idle, passes, stopping, workers
+from xla_sweeps.trial import idle, pacing, passes, stopping, workers
 from xla_sweeps.trial.gpu import GpuWatch
 from xla_sweeps.trial.workers import LOG_LIMIT_BYTES, Stop
 
@@ -280,7 +280,7 @@ def test_rounds_that_count_again_follow_the_calls_that_end_a_warm_up(
     result = conduct_trial(trial, scripted(), tmp_path)
     assert result.finished
     once = effort.rounds_min * result.rounds[0].blocks[0].calls
-    assert once < passes.WARM_CALLS
+    assert once < pacing.WARM_CALLS
     numbers = {block.mode: block.elapsed_ns % 1000 for block in result.rounds[0].blocks}
     more = effort.rounds_min + 1 + passes.LATER_BLOCKS  # the script's blocks have numbers
     assert numbers == {"graph": more + 1, "xla": more + 1}
