@@ -260,13 +260,21 @@ def test_inputs_rotate_and_new_ones_are_like_the_old_ones(engine: str) -> None:
     assert told(engine, "new_inputs_are_like_the_old_ones")
 
 
+NO_TENSORS = {
+    "nothing": "None",
+    "text": "a str",
+    "number": "a float",
+    "array": "a NumPy array",
+}
+
+
 @EACH
 def test_a_model_that_returns_no_tensors_is_told_so(engine: str) -> None:
     shown = told(engine, "what_is_no_tensor")
     assert shown == {
         name: f"the model returned {kind}; tensors are needed, alone or in lists, tuples or "
         "dictionaries"
-        for name, kind in (("nothing", "None"), ("text", "a str"), ("number", "a float"))
+        for name, kind in NO_TENSORS.items()
     }
 
 

@@ -226,9 +226,11 @@ def inputs_rotate() -> Any:
 def what_is_no_tensor() -> Any:
     """What a model is told that returns something else than tensors, by what it returns."""
     told = {}
-    for name, value in (("nothing", None), ("text", "text"), ("number", 3.5)):
+    engine = FRAMEWORK.benches[Scenario.CALL].engine
+    values = {"nothing": None, "text": "text", "number": 3.5, "array": np.ones(2)}
+    for name, value in values.items():
         try:
-            FRAMEWORK.benches[Scenario.CALL].engine.executables.read(value)
+            engine.executables.read(engine.narrow(value))
         except XlaSweepsError as error:
             told[name] = str(error)
     return told
