@@ -325,8 +325,7 @@ def test_jax_trains_by_a_models_own_step() -> None:
 
 
 def test_weights_that_jax_holds_as_constants_are_named() -> None:
-    shown = told("jax", "jax_weights")
-    assert shown == {"Plain": [None, None], "Jitted": ["weights_not_read"] * 2}
+    assert told("jax", "jax_weights") == ["weights_not_read"] * 2
 
 
 def test_multiply_accumulates_are_counted_in_what_jax_traced() -> None:
