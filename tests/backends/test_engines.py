@@ -292,6 +292,11 @@ def test_a_model_that_returns_no_tensors_is_told_so(engine: str) -> None:
 
 
 @EACH
+def test_outputs_in_classes_of_the_models_own_are_read_as_dictionaries(engine: str) -> None:
+    assert told(engine, "outputs_of_own_classes") == [[[1, 1]], [[1, 1], [2, 2]]]
+
+
+@EACH
 def test_a_model_that_decides_by_values_runs_eagerly_only(engine: str) -> None:
     modes = told(engine, "a_model_that_decides_by_values")
     ran = {mode for mode, outcome in modes.items() if outcome["status"] == "ok"}

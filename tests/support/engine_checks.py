@@ -10,9 +10,10 @@ import functools
 import json
 import sys
 import traceback
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
@@ -22,6 +23,7 @@ from engine_desk import ENGINE, FRAMEWORK, MODES, SHAPE, Desk, network
 from engine_own_checks import jax_macs, jax_own_step, jax_weights, torch_proofs
 from factories import TRIAL
 
+from xla_sweeps.backends.keras.building import call_of
 from xla_sweeps.backends.keras.sources import OWN
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.modes import Scenario
@@ -235,6 +237,29 @@ def what_is_no_tensor() -> Any:
     return told
 
 
+class Own(OrderedDict[str, Any]):
+    """A dictionary of a model's own, such as Hugging Face's outputs."""
+
+
+@dataclass
+class Held:
+    """A data class that a model returns."""
+
+    logits: Any
+    attention: Any = None
+
+
+def outputs_of_own_classes() -> Any:
+    """The heads that are read of a data class, and of a dictionary of a class of its own."""
+    engine, ones = FRAMEWORK.benches[Scenario.CALL].engine, keras.ops.ones(2)
+    heads = []
+    for held in (Held(ones), Own(logits=ones, more=[Held(2 * ones), None])):
+        forward = functools.partial(lambda held, batch: held, held)
+        call = call_of(forward, precision="float32", narrowed=engine.narrow)
+        heads.append([head.tolist() for head in engine.executables.read(call(None))])
+    return heads
+
+
 class Decides(keras.layers.Layer):  # type: ignore[misc]
     """Its call depends on values."""
 
@@ -292,6 +317,7 @@ COMMON = (
     new_inputs_are_like_the_old_ones,
     inputs_rotate,
     what_is_no_tensor,
+    outputs_of_own_classes,
     a_model_that_decides_by_values,
     lowered,
     a_twin_of_fixed_types,
