@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -16,6 +17,7 @@ from factories import TRIAL
 from tiny_training import bench_of, loaded, network
 
 from xla_sweeps.backends.keras import building, sources
+from xla_sweeps.backends.keras.training import trained_model
 from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench
 from xla_sweeps.backends.tensorflow.training import Trainer
 from xla_sweeps.errors import ConfigError
@@ -325,6 +327,12 @@ def test_a_model_without_weights_or_classes_is_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=says):
         of(model)
+
+
+def test_what_is_no_keras_model_is_said_to_be_none() -> None:
+    built: Any = SimpleNamespace(loaded=SimpleNamespace(keras_model=None))
+    with pytest.raises(ConfigError, match="is no Keras model; use a Keras model"):
+        trained_model(built, TRAIN, takes_own_steps=True)
 
 
 KERAS = ("train_on_batch_auto", "train_on_batch_graph", "train_on_batch_xla")
