@@ -233,7 +233,8 @@ def test_a_process_that_misuses_its_channel_is_ended_with_the_right_words(
 
 
 def test_a_process_that_never_reads_a_long_job_is_ended_at_the_deadline(tmp_path: Path) -> None:
-    trial = replace(TRIAL, timeouts=replace(TRIAL.timeouts, build_s=0.2), modes=("graph",) * 30_000)
+    long = replace(TRIAL.model, variant="v" * 10**6)
+    trial = replace(TRIAL, timeouts=replace(TRIAL.timeouts, build_s=0.2), model=long)
     result = conduct_trial(trial, started_by("sh", "-c", "exec sleep 600"), tmp_path)
     assert result.status is Status.TIMEOUT
 
