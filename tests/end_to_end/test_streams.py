@@ -37,10 +37,9 @@ def records(folder: Path) -> int:
     ("streams", "said"),
     [
         ("2>&1 | head -1", ""),
-        ("0<&- >&- 2>&-", ""),
         *(
             pytest.param(streams, "", marks=pytest.mark.exhaustive)
-            for streams in ("2>/dev/full", "2>&-", ">&-", "> >(true)")
+            for streams in ("0<&- >&- 2>&-", "2>/dev/full", "2>&-", ">&-", "> >(true)")
         ),
         (">/dev/full", "xla-sweeps: cannot write to standard output: No space left on device\n"),
     ],
