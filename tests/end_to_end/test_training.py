@@ -42,7 +42,7 @@ def measured(cwd: Path, *words: str) -> tuple[Record, subprocess.CompletedProces
 
 def test_every_mode_trains_proved_verified_and_timed(tmp_path: Path) -> None:
     """The smallest model that both the explicit form and `compile` train."""
-    modes = ("eager", "graph", "xla", "train_on_batch_auto", "train_on_batch_xla")
+    modes = ("graph", "xla", "train_on_batch_auto", "train_on_batch_xla")
     small = ("model=mnist_mlp", "scenario=train_step", "batch_size=16")
     record, done = measured(tmp_path, *small, f"modes=[{','.join(modes)}]")
     assert (record.trial.scenario, record.trial.training) == ("train_step", Training())
@@ -79,6 +79,7 @@ def test_mixed_precision_is_measured_verified_and_recorded_as_it_was_built(
     assert all(outcome.agreement for outcome in record.modes.values())
 
 
+@pytest.mark.exhaustive
 def test_an_epoch_over_pictures_is_measured_with_its_input_and_its_last_batch(
     tmp_path: Path,
 ) -> None:

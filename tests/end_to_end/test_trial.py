@@ -131,7 +131,7 @@ def make():
 def test_an_own_models_row_repeats_it_and_another_build_is_not_pooled(tmp_path: Path) -> None:
     (tmp_path / "own_net.py").write_text(OWN)
     (tmp_path / "units.txt").write_text("4")
-    own = ("model=local", "path=own_net:make", "trust_code=true", "batch_size=2", *SHORT)
+    own = ("model=local", "path=own_net:make", "trust_code=true", "modes=[graph,xla]", *SHORT)
     code, out, err = finished(*own, "tracker=none", cwd=tmp_path, program="undisturbed")
     assert code == 0, err
     assert "1 replicate)" in out
@@ -160,7 +160,6 @@ def test_an_own_models_row_repeats_it_and_another_build_is_not_pooled(tmp_path: 
     assert "1 of 2 records are left out" in command("check", cwd=tmp_path).stdout
 
 
-@pytest.mark.exhaustive
 def test_multirun_ends_in_a_table_of_all_also_where_a_launcher_runs_them_elsewhere(
     tmp_path: Path,
 ) -> None:
