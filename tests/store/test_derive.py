@@ -189,7 +189,7 @@ def alike(records: Sequence[Record]) -> tuple[str, ...]:
 
 
 def test_rows_that_are_judged_as_columns_are_those_of_each_trial_alone(tmp_path: Path) -> None:
-    groups = study(2)
+    groups = study(1)
     store = Store(tmp_path)
     for records in groups.values():
         for record in records:
