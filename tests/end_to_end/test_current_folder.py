@@ -62,7 +62,7 @@ def started(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     "words",
     [
         ["results"],
-        ["sweep", "s.yaml", "--dry-run"],
+        pytest.param(["sweep", "s.yaml", "--dry-run"], marks=pytest.mark.exhaustive),
         pytest.param(
             ["doctor", "--seconds", "0.1"], marks=[pytest.mark.tf, pytest.mark.exhaustive]
         ),

@@ -21,16 +21,16 @@ REQUEST = (
 
 IN_WORKER = [
     (point, how_many)
-    if (point, how_many) in [("import", 1), ("compile", 1), ("block", 1), ("block", 2)]
+    if (point, how_many) in [("import", 1), ("block", 1)]
     else pytest.param(point, how_many, marks=pytest.mark.exhaustive)
     for point in ("import", "build", "compile", "warmup", "block", "finished")
     for how_many in (1, 2)
 ]
 
-NIGHTLY = ("spawn.before", "supervisor.result", "store.opened")
+NIGHTLY = ("spawn.before", "spawn.after", "supervisor.result", "store.opened")
 
 IN_PARENT = [
-    *("spawn.after", "store.linked"),
+    "store.linked",
     *(pytest.param(point, marks=pytest.mark.exhaustive) for point in NIGHTLY),
 ]
 
