@@ -37,6 +37,7 @@ def test_a_model_composes_into_a_trial_from_every_source(name: str) -> None:
         check_model(settings(f"model={name}", *given), name, source)
 
 
+@pytest.mark.exhaustive
 def test_every_models_file_gives_a_trial_from_every_source() -> None:
     """As Hydra composes it, which takes a tenth of a second for each."""
     composed = compose_config(["device=cpu"])

@@ -36,7 +36,7 @@ def records(folder: Path) -> int:
 @pytest.mark.parametrize(
     ("streams", "said"),
     [
-        ("2>&1 | head -1", ""),
+        ("0<&- 2>&1 | head -1", ""),
         *(
             pytest.param(streams, "", marks=pytest.mark.exhaustive)
             for streams in ("0<&- >&- 2>&-", "2>/dev/full", "2>&-", ">&-", "> >(true)")

@@ -128,6 +128,7 @@ def make():
 """
 
 
+@pytest.mark.exhaustive
 def test_an_own_models_row_repeats_it_and_another_build_is_not_pooled(tmp_path: Path) -> None:
     (tmp_path / "own_net.py").write_text(OWN)
     (tmp_path / "units.txt").write_text("4")

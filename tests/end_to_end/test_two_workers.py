@@ -27,12 +27,7 @@ IN_WORKER = [
     for how_many in (1, 2)
 ]
 
-NIGHTLY = ("spawn.before", "spawn.after", "supervisor.result", "store.opened")
-
-IN_PARENT = [
-    "store.linked",
-    *(pytest.param(point, marks=pytest.mark.exhaustive) for point in NIGHTLY),
-]
+IN_PARENT = ("spawn.before", "spawn.after", "supervisor.result", "store.opened", "store.linked")
 
 
 def workers(tag: str) -> list[int]:
@@ -103,6 +98,7 @@ def test_a_worker_that_is_killed_costs_its_own_mode_and_no_more(
     assert len(together) == {"block": 5, "finished": 8}.get(point, 0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("point", IN_PARENT)
 def test_no_worker_outlives_a_parent_that_is_killed_and_the_next_command_measures(
     point: str, tmp_path: Path
