@@ -59,13 +59,14 @@ CONSTANT = "cannot be verified, so no speedup is given: eager's output is consta
 @pytest.mark.parametrize(
     ("model", "status", "says"),
     [
-        pytest.param("faint", Status.OK, CALIBRATED, marks=pytest.mark.exhaustive),
-        pytest.param("fresh", Status.OK, CALIBRATED, marks=pytest.mark.exhaustive),
-        pytest.param("transfer", Status.OK, CALIBRATED, marks=pytest.mark.exhaustive),
-        pytest.param("half_nan", Status.OK, "", marks=pytest.mark.exhaustive),
+        ("faint", Status.OK, CALIBRATED),
+        ("fresh", Status.OK, CALIBRATED),
+        ("transfer", Status.OK, CALIBRATED),
+        ("half_nan", Status.OK, ""),
         ("constant", Status.UNVERIFIABLE, CONSTANT),
     ],
 )
+@pytest.mark.exhaustive
 def test_an_odd_output_is_calibrated_verified_or_said_to_show_nothing(
     model: str, status: Status, says: str, tmp_path: Path
 ) -> None:

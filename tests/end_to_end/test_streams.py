@@ -56,26 +56,25 @@ def test_a_trial_is_measured_saved_and_exits_with_0_whatever_becomes_of_its_outp
 
 @pytest.mark.parametrize(
     "streams",
-    ["2>/dev/full >&-", pytest.param("2>&1 | head -2", marks=pytest.mark.exhaustive)],
+    ["2>/dev/full >&-", "2>&1 | head -2"],
 )
+@pytest.mark.exhaustive
 def test_a_sweep_measures_all_its_trials_whatever_becomes_of_its_output(
     streams: str, tmp_path: Path
 ) -> None:
-    parameters = {"model": {"value": "mobilenet_v2"}, "batch_size": {"value": 1}}
+    parameters = {"model": {"value": "mobilenet_v2"}, "batch_size": {"values": [1, 2]}}
     (tmp_path / "s.yaml").write_text(json.dumps({"method": "grid", "parameters": parameters}))
     words = "modes=[graph,xla] tracker=none effort.duplicates=0"
     done = shell(f"{SWEEP} sweep s.yaml {words} {streams}", tmp_path)
     assert done.returncode == 0
-    assert records(tmp_path) == 1
+    assert records(tmp_path) == 2
 
 
 @pytest.mark.parametrize(
     "environ",
-    [
-        {"PYTHONIOENCODING": "ascii", "COLUMNS": "wide"},
-        pytest.param({"COLUMNS": "²", "LINES": "-1"}, marks=pytest.mark.exhaustive),
-    ],
+    [{"PYTHONIOENCODING": "ascii", "COLUMNS": "wide"}, {"COLUMNS": "²", "LINES": "-1"}],
 )
+@pytest.mark.exhaustive
 def test_an_encoding_without_our_signs_and_a_width_that_is_no_number_change_only_the_looks(
     environ: dict[str, str], tmp_path: Path
 ) -> None:

@@ -161,6 +161,7 @@ def test_an_own_models_row_repeats_it_and_another_build_is_not_pooled(tmp_path: 
     assert "1 of 2 records are left out" in command("check", cwd=tmp_path).stdout
 
 
+@pytest.mark.exhaustive
 def test_multirun_ends_in_a_table_of_all_also_where_a_launcher_runs_them_elsewhere(
     tmp_path: Path,
 ) -> None:

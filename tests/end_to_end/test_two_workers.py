@@ -49,6 +49,7 @@ def left_after(tag: str, within_s: float = 30) -> list[int]:
     return pids
 
 
+@pytest.mark.exhaustive
 def test_its_record_says_that_the_copies_took_turns_and_results_shows_a_pair_of_its_own(
     tmp_path: Path,
 ) -> None:

@@ -300,9 +300,8 @@ def test_intervals_learn_from_other_trials_at_the_end_of_a_trial_and_when_rows_a
     for number in range(10, 13):
         for replicate in range(3):
             times = {**TIMES, "xla": 0.19 * (1 + 0.02 * replicate)}
-            ended = end(
-                tmp_path, number, call_s=times, replicate=replicate, seed=9 * number + replicate
-            )
+            save(tmp_path, number, call_s=times, replicate=replicate, seed=9 * number + replicate)
+    ended, _ = rows_.end_trial(Store(tmp_path), trial(12))
     assert ended is not None
     rows = kept(tmp_path)
     assert same(rows, from_records(tmp_path))
