@@ -43,7 +43,7 @@ def measured(cwd: Path, *words: str) -> tuple[Record, subprocess.CompletedProces
 @pytest.mark.exhaustive
 def test_every_mode_trains_proved_verified_and_timed(tmp_path: Path) -> None:
     """The smallest model that both the explicit form and `compile` train."""
-    modes = ("graph", "xla", "train_on_batch_auto", "train_on_batch_xla")
+    modes = ("eager", "graph", "xla", "train_on_batch_auto", "train_on_batch_xla")
     small = ("model=mnist_mlp", "scenario=train_step", "batch_size=16")
     record, done = measured(tmp_path, *small, f"modes=[{','.join(modes)}]")
     assert (record.trial.scenario, record.trial.training) == ("train_step", Training())
