@@ -75,7 +75,6 @@ def test_no_command_imports_a_module_of_the_current_folder(
     started(["-m", "xla_sweeps", *words], downloaded)
 
 
-@pytest.mark.exhaustive
 def test_a_sweep_and_its_tracker_import_no_module_of_the_current_folder(downloaded: Path) -> None:
     words = ["sweep", "s.yaml", "tracker=wandb_offline"]
     done = started([str(SUPPORT / "fake_sweep.py"), *words], downloaded)

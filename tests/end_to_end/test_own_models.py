@@ -164,7 +164,6 @@ def test_a_model_without_memory_is_a_row_and_a_run(tmp_path: Path) -> None:
     assert len(list(tmp_path.rglob("offline-run-*"))) == 1
 
 
-@pytest.mark.exhaustive
 def test_a_model_that_refuses_what_a_sweep_asks_for_is_a_row(tmp_path: Path) -> None:
     (tmp_path / "mistaken.py").write_text(MISTAKEN)
     (tmp_path / "s.yaml").write_text(SWEEP)

@@ -40,7 +40,6 @@ def measured(cwd: Path, *words: str) -> tuple[Record, subprocess.CompletedProces
     return record, done
 
 
-@pytest.mark.exhaustive
 def test_every_mode_trains_proved_verified_and_timed(tmp_path: Path) -> None:
     """The smallest model that both the explicit form and `compile` train."""
     modes = ("eager", "graph", "xla", "train_on_batch_auto", "train_on_batch_xla")
