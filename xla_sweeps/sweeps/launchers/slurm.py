@@ -247,6 +247,8 @@ class SlurmLauncher(Launcher):
                 self._most = in_queue
                 self._wait_again(jobs)
                 return
+        if not why:
+            self._most = min(self._queue_limit, self._most + 1)  # others' jobs may have ended
         for submitted in jobs if why else ():
             self._end(submitted, Ended(how=how, detail=why))
 
