@@ -76,7 +76,8 @@ def test_a_key_counts_for_the_server_that_it_was_stored_for_only(
     wandb: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wandb("--host", OWN, API_KEY)
-    assert (login().url, login().logged_in) == (OWN, True)
+    own = login()
+    assert (own.url, own.logged_in) == (OWN, True)
     monkeypatch.setenv("WANDB_BASE_URL", "https://wandb.example.org:8444")
     assert refusal().startswith(
         "tracker=wandb: W&B needs an API key for https://wandb.example.org:8444: run `wandb login`"

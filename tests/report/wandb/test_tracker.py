@@ -212,7 +212,7 @@ def faults(daily: str) -> list[Any]:
     return [pytest.param(name, marks=marks.get(name, pytest.mark.exhaustive)) for name in each]
 
 
-@pytest.mark.parametrize("fault", faults("fail"))
+@pytest.mark.parametrize("fault", faults("die"))
 def test_a_server_that_is_down_from_the_start_leaves_an_offline_run_and_push_repairs_it(
     server: WandbServer, tmp_path: Path, fault: str
 ) -> None:
@@ -229,7 +229,7 @@ def test_a_server_that_is_down_from_the_start_leaves_an_offline_run_and_push_rep
     assert_repaired(server, head, tmp_path / "push.log")
 
 
-@pytest.mark.parametrize("fault", faults("die"))
+@pytest.mark.parametrize("fault", faults("fail"))
 def test_a_server_that_fails_during_a_run_delays_nothing_and_push_repairs_the_run(
     server: WandbServer, tmp_path: Path, fault: str
 ) -> None:
@@ -248,6 +248,7 @@ def test_a_server_that_fails_during_a_run_delays_nothing_and_push_repairs_the_ru
     assert_repaired(server, head, tmp_path / "push.log")
 
 
+@pytest.mark.exhaustive
 def test_a_server_that_hangs_after_the_upload_leaves_a_run_with_an_address(
     server: WandbServer, tmp_path: Path
 ) -> None:
@@ -266,6 +267,7 @@ def test_a_server_that_hangs_after_the_upload_leaves_a_run_with_an_address(
     )
 
 
+@pytest.mark.exhaustive  # daily: `push` adds the rounds of one to the run of another
 def test_a_second_command_adds_its_rounds_to_the_same_run(
     server: WandbServer, tmp_path: Path
 ) -> None:
