@@ -116,6 +116,7 @@ def test_a_table_that_the_server_does_not_show_is_a_warning(
     )
 
 
+@pytest.mark.exhaustive
 def test_a_server_that_stores_something_else_is_detected(
     server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
