@@ -37,15 +37,20 @@ parameters:
   model: {value: mobilenet_v2}
   modes: {value: [graph, xla]}
   effort.duplicates: {value: 0}
-  batch_size: {values: [1, 2]}
+  batch_size: {values: SIZES}
 """
 
 
 def swept(
-    folder: Path, *words: str, seconds: int = 1, meanwhile: Callable[[], object] = lambda: None
+    folder: Path,
+    *words: str,
+    count: int = 2,
+    seconds: int = 1,
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> list[Record]:
-    """The records of two trials by the real command line, each measured so long and more."""
-    (folder / "s.yaml").write_text(DEFINITION)
+    """The records of some trials by the real command line, each measured so long and more."""
+    sizes = str([*range(1, count + 1)])
+    (folder / "s.yaml").write_text(DEFINITION.replace("SIZES", sizes))
     given = ["s.yaml", "results_dir=results", "device=cpu", "tracker=none", "ui=plain", *words]
     scripted = {"FAKE_WORKER": f"last:{seconds}", LEASES: str(folder / "leases")}
     with subprocess.Popen(
@@ -112,6 +117,7 @@ def test_none_prepares_ahead_unless_somebody_wants_it(tmp_path: Path) -> None:
     assert all("turns" not in record.seconds for record in records)
 
 
+@pytest.mark.exhaustive  # daily: a worker of two in one trial is killed
 def test_a_worker_that_dies_while_it_waits_for_its_turn_costs_its_own_trial_alone(
     tmp_path: Path,
 ) -> None:
@@ -129,8 +135,8 @@ def test_a_worker_that_dies_while_it_waits_for_its_turn_costs_its_own_trial_alon
                 os.kill(worker, signal.SIGKILL)
                 return
 
-    records = swept(tmp_path, "--ahead", "1", seconds=4, meanwhile=kill_one_that_waits)
-    assert Counter(record.status for record in records) == {Status.OK: 2, Status.CRASHED: 1}
+    records = swept(tmp_path, "--ahead", "1", count=4, seconds=4, meanwhile=kill_one_that_waits)
+    assert Counter(record.status for record in records) == {Status.OK: 4, Status.CRASHED: 1}
     (crashed,) = (record for record in records if record.status is Status.CRASHED)
     assert not crashed.rounds
     statuses = {outcome.status for outcome in crashed.modes.values()}
