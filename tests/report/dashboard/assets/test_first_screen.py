@@ -76,13 +76,13 @@ def three_modes(number: int = 1, **changes: Any) -> list[dict[str, Any]]:
 def test_the_first_screen_has_the_pickers_and_the_answer(
     browser: Browser, study: Studies, size: tuple[int, int], parts: tuple[str, ...]
 ) -> None:
-    visit(browser, study(5000), size=size)
+    visit(browser, study(900), size=size)
     for part in parts:
         assert 0 < browser.evaluate(BOTTOM.format(part)) <= size[1], part
 
 
 def test_a_row_for_each_device_has_its_own_figures(browser: Browser, study: Studies) -> None:
-    page = study(5000)
+    page = study(900)
     visit(browser, page)
     lines = browser.evaluate(
         """[...document.querySelectorAll('#answer-rows tbody tr')].map((row) =>
