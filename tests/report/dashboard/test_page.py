@@ -273,7 +273,6 @@ def test_many_rows_take_few_screens_of_a_phone(
     assert browser.evaluate("document.documentElement.scrollHeight") <= 14 * PHONE[1]
 
 
-@pytest.mark.each_browser
 def test_a_phone_needs_no_sideways_scrolling(browser: Browser, study: Studies) -> None:
     visit(browser, study(300), size=PHONE)
     draw_everything(browser)
@@ -337,7 +336,6 @@ def test_chips_are_pressed_by_key_and_keep_the_focus(browser: Browser, study: St
     assert browser.evaluate("xlaSweeps.rows()") == everything
 
 
-@pytest.mark.each_browser
 def test_a_list_of_filters_opens_and_closes_by_key(browser: Browser, study: Studies) -> None:
     visit(browser, study(300))
     focus_by_tab(browser, "element.tagName === 'SUMMARY' && element.textContent === 'any device'")
