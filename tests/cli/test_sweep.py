@@ -110,6 +110,7 @@ def test_a_sweep_shows_its_results_and_the_same_command_again_measures_nothing(
     assert any(line.startswith(unclear) for line in lines)
     assert lines[-1] == "results xla-sweeps results results"
     assert {record.tracker.group for record in records(tmp_path)} == {"mine"}
+    assert all("turns" not in record.seconds for record in records(tmp_path)), "none prepares ahead"
     again = sweep(tmp_path)
     assert again.returncode == 0
     assert "start " not in again.stderr
@@ -187,6 +188,7 @@ def test_what_is_measured_twice_is_measured_by_processes_of_their_own(tmp_path: 
     assert Counter(record.trial_id for record in records(tmp_path)) == measured
 
 
+@pytest.mark.exhaustive  # daily: the policy in test_outcomes.py
 def test_contaminated_trials_are_measured_twice_unless_they_are_accepted(
     tmp_path: Path,
 ) -> None:
