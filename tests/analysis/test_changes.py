@@ -68,7 +68,7 @@ def test_each_modes_throughput_and_the_headline_speedup_are_compared() -> None:
     st.sampled_from([1, 2, 3, 4]),
     st.floats(0.5, 2),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_swapping_the_sides_inverts_every_ratio(
     seed: int, first: int, second: int, factor: float
 ) -> None:

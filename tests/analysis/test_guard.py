@@ -76,7 +76,9 @@ def test_orders_that_are_not_balanced_are_told_from_the_change() -> None:
     assert fit(ratios, before_first)[0] == pytest.approx([0.05])
 
 
-@pytest.mark.parametrize("looks", [1, 3, len(LEVELS)])
+@pytest.mark.parametrize(
+    "looks", [*(pytest.param(n, marks=pytest.mark.exhaustive) for n in (1, 3)), len(LEVELS)]
+)
 def test_equal_sides_differ_in_at_most_five_percent_of_guards(looks: int) -> None:
     source = np.random.default_rng(looks)
     ratios = drawn(source, (400, 2), 0.03)

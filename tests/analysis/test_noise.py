@@ -85,6 +85,7 @@ def test_only_trials_between_anchors_that_differ_are_flagged() -> None:
     ] == [False, True, False, False]
 
 
+@pytest.mark.exhaustive
 def test_processes_that_differ_as_processes_do_are_no_drift() -> None:
     source = np.random.default_rng(5)
     for spread in (0.01, 0.02, 0.05):

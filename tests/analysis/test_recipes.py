@@ -80,6 +80,7 @@ def test_a_recipe_names_the_files_that_it_takes(heading: str, edits: Mapping[str
     assert len(edits) == {"three files": 3, "one file": 1}[heading.partition(": ")[2]]
 
 
+@pytest.mark.exhaustive
 def test_three_files_make_a_column_with_an_interval_and_one_a_rule(tmp_path: Path) -> None:
     row = rows_after(COLUMN, tmp_path / "column")
     for side in ("", "baseline_"):

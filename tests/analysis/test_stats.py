@@ -51,7 +51,7 @@ def test_differences_must_be_finite_and_not_empty(bad: list[float]) -> None:
         stats.signed_rank_interval(bad)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.lists(finite, min_size=6, max_size=14, unique=True))
 def test_the_interval_is_the_set_of_shifts_that_wilcoxons_test_does_not_reject(
     values: list[float],

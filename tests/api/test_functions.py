@@ -84,7 +84,10 @@ def test_a_trial_in_a_thread_is_a_value_that_shows_itself() -> None:
         ({"ui": "live"}, "use progress="),
         ({"progress": "bar"}, "unknown progress 'bar'"),
         pytest.param({"batch_size": 0}, "batch_size=0", marks=pytest.mark.exhaustive),
-        ({"modes": "fake_xlb"}, "unknown execution mode 'fake_xlb'"),
+        pytest.param(
+            *({"modes": "fake_xlb"}, "unknown execution mode 'fake_xlb'"),
+            marks=pytest.mark.exhaustive,
+        ),
         ({"inputs": "text"}, "inputs: expected numbers"),
         ({"inputs": [[1.0]]}, "inputs: a model of the catalog has its own"),
     ],
@@ -159,7 +162,11 @@ def interrupted(program: Path, *events: str, cwd: Path, ignored: str = "") -> No
 
 @pytest.mark.parametrize(
     ("events", "ignored"),
-    [(("rounds",), IGNORED), (("rounds", "saved"), ""), (("rounds", "dies"), IGNORED)],
+    [
+        pytest.param(("rounds",), IGNORED, marks=pytest.mark.exhaustive),
+        (("rounds", "saved"), ""),
+        (("rounds", "dies"), IGNORED),
+    ],
 )
 def test_interrupts_and_deaths_end_the_command_and_save_what_was_measured(
     events: tuple[str, ...], ignored: str, tmp_path: Path
@@ -226,26 +233,18 @@ def test_a_sweep_gives_the_rows_of_its_own_trials(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("FAKE_WORKER", "")
     Store(Path("results")).save(RECORD)
     grid = {"model": "mobilenet_v2", "modes": [["graph", "xla"]], "effort.duplicates": 0}
-    (good,) = rows = xs.sweep({**grid, "batch_size": [4]}, effort="quick", device="cpu")
-    assert (good["batch_size"], good["status"], rows.notes[0]) == (4, "ok", "trials: 1 ok")
-    monkeypatch.setenv("FAKE_WORKER", "raise:xla")
-    more = xs.sweep({**grid, "batch_size": [4, 8]}, effort="quick", device="cpu")
-    assert [(row["batch_size"], row["verdict"]) for row in more][1] == (8, "failed")
-    assert "1 ok" in more.notes[0]
-    assert len(more) == 2
-    assert len(xs.results()) == 3
+    for _ in range(2):  # the second measures nothing
+        (row,) = rows = xs.sweep({**grid, "batch_size": [4]}, effort="quick", device="cpu")
+        assert (row["batch_size"], row["status"], rows.notes[0]) == (4, "ok", "trials: 1 ok")
+    assert len(xs.results()) == 2
 
 
 def test_a_sweep_that_cannot_be_carried_out_raises() -> None:
     with pytest.raises(xs.ConfigError, match="Did you mean 'mobilenet_v2'"):
         xs.sweep({"model": "mobilenet_v22"})
-    with pytest.raises(xs.ConfigError, match="unknown option 'batch_sise'"):
-        xs.sweep({"model": "mobilenet_v2", "batch_sise": [1]})
     for own in ("local", [object()]):
         with pytest.raises(xs.ConfigError, match=r"call measure\(\)"):
             xs.sweep({"model": own})
-    with pytest.raises(xs.ConfigError, match="nowhere"):
-        xs.sweep("nowhere.yaml")
     text = {"learning_rate": "3e-4", "scenario": "fit"}
     with pytest.raises(xs.ConfigError) as error:
         xs.sweep({"model": "mobilenet_v2", **text})

@@ -9,6 +9,35 @@ from pathlib import Path
 
 from paths import ROOT
 
+LOAD = """
+import json, os, pickle, sys
+import keras
+import tensorflow as tf
+from pathlib import Path
+loads, ships = map(os.fdopen, os.pipe(), "rw")
+if not os.fork():  # a process that knows none of what follows
+    ships.close()
+    from xla_sweeps.backends.tensorflow.sources import shipped
+    outcome = {}
+    folders = json.load(loads)
+    for name, path in folders.items():
+        try:
+            outcome[name] = type(shipped.load(Path(path).parent)).__name__
+        except Exception as error:
+            outcome[name] = f"failed: {error!r}"[:300]
+    folder = Path(folders["sequential"]).parent
+    code = pickle.loads((folder / "code.pickle").read_bytes())
+    code["outputs"] = [each + 1 for each in code["outputs"]]
+    (folder / "code.pickle").write_bytes(pickle.dumps(code))
+    try:
+        shipped.load(folder)
+    except Exception as error:
+        outcome["other outputs"] = str(error)
+    print(json.dumps({"folders": folders, "outcome": outcome}), flush=True)
+    os._exit(0)
+loads.close()
+"""
+
 CELLS = """
 import json, sys
 import numpy as np
@@ -97,7 +126,8 @@ CASES = {
 """
 
 SHIP = (
-    CELLS
+    LOAD
+    + CELLS
     + """
 folders = {}
 for name, (model, inputs) in CASES.items():
@@ -172,43 +202,19 @@ for model, inputs in (
         shipping.options_for(model, inputs, None, results_dir=Path("results"))
     except ConfigError as error:
         print(error, file=sys.stderr)
-print(json.dumps(folders))
+ships.write(json.dumps(folders))
+ships.close()
+os.wait()
 """
 )
 
-LOAD = """
-import json, pickle, sys
-from pathlib import Path
-from xla_sweeps.backends.tensorflow.sources import shipped
-outcome = {}
-folders = json.loads(sys.argv[1])
-for name, path in folders.items():
-    try:
-        outcome[name] = type(shipped.load(Path(path).parent)).__name__
-    except Exception as error:
-        outcome[name] = f"failed: {error!r}"[:300]
-folder = Path(folders["sequential"]).parent
-code = pickle.loads((folder / "code.pickle").read_bytes())
-code["outputs"] = [each + 1 for each in code["outputs"]]
-(folder / "code.pickle").write_bytes(pickle.dumps(code))
-try:
-    shipped.load(folder)
-except Exception as error:
-    outcome["other outputs"] = str(error)
-print(json.dumps(outcome))
-"""
-
-
-def run(code: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    file = cwd / "cells.py"
-    file.write_text(code)
-    command = [sys.executable, str(file), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=500)
-
 
 def test_models_of_all_kinds_compute_the_same_in_a_fresh_process(tmp_path: Path) -> None:
-
-    shipped = run(SHIP, cwd=tmp_path)
+    file = tmp_path / "cells.py"
+    file.write_text(SHIP)
+    shipped = subprocess.run(
+        [sys.executable, str(file)], capture_output=True, text=True, cwd=tmp_path, timeout=500
+    )
     assert shipped.returncode == 0, shipped.stderr
     assert "give a function that builds it" in shipped.stderr
     assert "model Sized: it takes arguments; give a function" in shipped.stderr
@@ -222,14 +228,12 @@ def test_models_of_all_kinds_compute_the_same_in_a_fresh_process(tmp_path: Path)
         "tf.sparse.to_dense",
     ):
         assert said in shipped.stderr
-    folders = shipped.stdout.splitlines()[-1]
-    loaded = run(LOAD, folders, cwd=tmp_path)
-    assert loaded.returncode == 0, loaded.stderr
-    outcome = json.loads(loaded.stdout.splitlines()[-1])
+    told = json.loads(shipped.stdout.splitlines()[-1])
+    outcome = told["outcome"]
     assert "computes something else" in outcome.pop("other outputs")
     assert {name: each for name, each in outcome.items() if each.startswith("failed")} == {}
     assert outcome["subclassed"] == "Plain"
     assert outcome["train_step"] == "Trained"
     assert outcome["module"] == "Module"
     assert outcome["call"] == "function"
-    assert str(ROOT) not in folders
+    assert str(ROOT) not in json.dumps(told["folders"])

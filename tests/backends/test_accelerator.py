@@ -32,6 +32,12 @@ WORDS = {
     Scenario.FIT: ("batches=2",),
 }
 
+DAILY: dict[tuple[str, Scenario], tuple[str, ...]] = {
+    ("tensorflow", Scenario.CALL): ("graph", "xla"),
+    ("jax", Scenario.CALL): ("jax_eager", "jax_xla"),
+}
+"""What differs most; the rest goes the same ways."""
+
 MODES: dict[tuple[str, Scenario], tuple[str, ...]] = {
     (backend, scenario): tuple(
         str(mode)
@@ -53,18 +59,14 @@ NEEDS = {
     )
 }
 
-DAILY = (
-    ("tensorflow", Scenario.CALL),
-    ("tensorflow", Scenario.TRAIN_STEP),
-    ("jax", Scenario.CALL),
-)
-"""What differs most; the rest goes the same ways."""
-
 CASES = [
     pytest.param(
         *key,
         mode,
-        marks=(*NEEDS.get(key[0], ()), *(() if key in DAILY else (pytest.mark.exhaustive,))),
+        marks=(
+            *NEEDS.get(key[0], ()),
+            *(() if mode in DAILY.get(key, ()) else (pytest.mark.exhaustive,)),
+        ),
     )
     for key, modes in MODES.items()
     for mode in modes
@@ -74,9 +76,9 @@ MODES_ON_THE_HOST = ("input",)
 
 
 @cache
-def result_of(backend: str, scenario: Scenario) -> ReplicateResult:
+def result_of(backend: str, scenario: Scenario, modes: tuple[str, ...]) -> ReplicateResult:
     with TemporaryDirectory() as folder:
-        words, modes = WORDS.get(scenario, ()), MODES[backend, scenario]
+        words = WORDS.get(scenario, ())
         trial = trial_of(Path(folder), f"scenario={scenario}", *words, modes=modes)
         result, log = measured(trial, Path(folder))
     assert result.finished, (result.failure, log)
@@ -90,7 +92,9 @@ def result_of(backend: str, scenario: Scenario) -> ReplicateResult:
 def test_a_mode_computes_on_the_accelerator_what_eager_computes(
     backend: str, scenario: Scenario, mode: str
 ) -> None:
-    outcome = result_of(backend, scenario).modes[mode]
+    daily = DAILY.get((backend, scenario), ())
+    modes = daily if mode in daily else MODES[backend, scenario]
+    outcome = result_of(backend, scenario, modes).modes[mode]
     assert outcome.status is Status.OK, outcome.failure
     assert outcome.effective["in_force"]
     assert outcome.agreement is not None
@@ -110,8 +114,8 @@ def test_a_mode_computes_on_the_accelerator_what_eager_computes(
     ],
 )
 def test_waiting_is_tested_in_each_mode_that_queues(backend: str) -> None:
-    sync = result_of(backend, Scenario.CALL).sync
-    asked = MODES[backend, Scenario.CALL]
+    asked = DAILY.get((backend, Scenario.CALL), MODES[backend, Scenario.CALL])
+    sync = result_of(backend, Scenario.CALL, asked).sync
     assert sync["works"]
     assert set(sync["modes"]) == set(asked if backend != "torch" else ("torch_eager",))
     for test in sync["modes"].values():
@@ -131,7 +135,8 @@ def test_workers_of_three_backends_test_their_own_modes(tmp_path: Path) -> None:
     assert [list(result.sync[part]) for part in parts] == [[mode] for mode in modes]
 
 
-@pytest.mark.parametrize("mode", ["xla", pytest.param("jax_xla", marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("mode", ["xla", "jax_xla"])
 def test_a_model_that_needs_too_much_memory_runs_out_of_it(mode: str, tmp_path: Path) -> None:
     trial = trial_of(tmp_path, modes=(mode,), code=GREEDY)
     result, _ = measured(trial, tmp_path)
@@ -141,6 +146,7 @@ def test_a_model_that_needs_too_much_memory_runs_out_of_it(mode: str, tmp_path: 
     assert "try batch_size=1" in result.failure.hint
 
 
+@pytest.mark.exhaustive  # daily: test_engines.py
 def test_jax_that_sees_no_gpu_says_so(tmp_path: Path) -> None:
     trial = trial_of(tmp_path, modes=("jax_xla",))
     result, _ = measured(trial, tmp_path, stands_in=False)

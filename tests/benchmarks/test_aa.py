@@ -57,6 +57,7 @@ def pairs_of_all(count: int, *, spread: float, copies_differ: float = 0.0) -> li
     return pairs_of(together | apart)
 
 
+@pytest.mark.exhaustive
 def test_equal_copies_are_held_equal_within_and_across_processes() -> None:
     pairs = pairs_of_all(30, spread=0.005)
     assert Counter(pair.kind for pair in pairs) == {WITHIN: 60, AFTER: 60, TURNS: 60}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from xla_sweeps.schema.options import GROUPS
 from xla_sweeps.schema.overrides import keys_of
 from xla_sweeps.schema.trial import Trial, as_typed
 from xla_sweeps.sweeps.compose import Composer
+
+nightly = partial(pytest.param, marks=pytest.mark.exhaustive)
 
 GLOBAL = "# @package _global_\n"
 
@@ -91,7 +94,10 @@ def test_a_folder_that_is_trusted_sets_what_a_person_may_type(conf: OwnFolder) -
     assert settings_of(compose_config(words), environ={}).trial == asked.trial
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize(
+    "group",
+    [group if group in ("tracker", "jit", "scenario") else nightly(group) for group in GROUPS],
+)
 def test_every_option_with_choices_is_a_group_and_what_is_typed_wins(
     group: str, conf: OwnFolder
 ) -> None:

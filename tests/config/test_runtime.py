@@ -17,6 +17,8 @@ from xla_sweeps.sweeps.launchers.slots import Slot
 from xla_sweeps.system import environment
 from xla_sweeps.system.devices import resolve_device
 
+pytestmark = pytest.mark.usefixtures("composed_once")
+
 LISTED = {
     "XLA_FLAGS": {
         **{"xla_cpu_enable_fast_math": "bool", "xla_cpu_prefer_vector_width": "int"},

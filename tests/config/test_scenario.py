@@ -14,6 +14,8 @@ from xla_sweeps.config.scenario import remarks_of
 from xla_sweeps.schema.overrides import asked_of, data_name
 from xla_sweeps.schema.trial import Training
 
+pytestmark = pytest.mark.usefixtures("composed_once")
+
 
 def test_only_what_trains_has_an_optimizer() -> None:
     adam = settings("scenario=train_step", "optimizer=adam", "learning_rate=0.01")

@@ -25,6 +25,8 @@ from xla_sweeps.system.devices import cpu_name
 from xla_sweeps.system.installation import how_to_install
 from xla_sweeps.trial.tracking import run_header
 
+pytestmark = pytest.mark.usefixtures("composed_once")
+
 CATALOG = catalog.load_catalog()
 
 
@@ -35,6 +37,7 @@ def test_a_model_composes_into_a_trial_from_every_source(name: str) -> None:
         check_model(settings(f"model={name}", *given), name, source)
 
 
+@pytest.mark.exhaustive
 def test_every_models_file_gives_a_trial_from_every_source() -> None:
     """As Hydra composes it, which takes a tenth of a second for each."""
     composed = compose_config(["device=cpu"])
@@ -77,7 +80,16 @@ def test_a_saved_model_in_a_handles_place_is_run_only_if_it_is_trusted(tmp_path:
     assert settings(*asked, "trust_code=true").trial.model.weights == str(tmp_path)
 
 
-@pytest.mark.parametrize("model", ["mnist_mlp", "tiny_dense", "seq_conv", "seq_conv_lstm"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        "mnist_mlp",
+        *(
+            pytest.param(name, marks=pytest.mark.exhaustive)
+            for name in ("tiny_dense", "seq_conv", "seq_conv_lstm")
+        ),
+    ],
+)
 def test_an_example_made_of_layers_takes_a_precision(model: str) -> None:
     for scenario in ("call", "predict"):
         asked = settings(f"model={model}", "precision=mixed_bfloat16", f"scenario={scenario}")
@@ -97,6 +109,7 @@ def test_a_source_that_is_not_installed_is_refused_with_how_to_install_it(
     assert settings("model=resnet50").trial.model.source == "applications"
 
 
+@pytest.mark.exhaustive
 def test_every_scenario_composes() -> None:
     for scenario in Scenario:
         model = "yolo_v8_xs" if scenario is Scenario.DETECT else "resnet50"

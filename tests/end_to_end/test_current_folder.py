@@ -62,7 +62,7 @@ def started(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     "words",
     [
         ["results"],
-        ["sweep", "s.yaml", "--dry-run"],
+        pytest.param(["sweep", "s.yaml", "--dry-run"], marks=pytest.mark.exhaustive),
         pytest.param(
             ["doctor", "--seconds", "0.1"], marks=[pytest.mark.tf, pytest.mark.exhaustive]
         ),
@@ -75,6 +75,7 @@ def test_no_command_imports_a_module_of_the_current_folder(
     started(["-m", "xla_sweeps", *words], downloaded)
 
 
+@pytest.mark.exhaustive
 def test_a_sweep_and_its_tracker_import_no_module_of_the_current_folder(downloaded: Path) -> None:
     words = ["sweep", "s.yaml", "tracker=wandb_offline"]
     done = started([str(SUPPORT / "fake_sweep.py"), *words], downloaded)

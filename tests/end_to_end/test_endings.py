@@ -81,10 +81,14 @@ def test_nothing_is_left_outside_the_results_folder(tmp_path: Path) -> None:
     assert list(elsewhere.iterdir()) == []
 
 
-def test_two_trials_on_one_cpu_take_turns_and_say_for_whom(tmp_path: Path) -> None:
+def test_two_trials_on_one_cpu_take_turns_and_the_same_one_twice_is_refused(tmp_path: Path) -> None:
     first = start(tmp_path / "r", *REQUEST, "tracker=none", script="wait-at:0")
     try:
         wait_until(lambda: said(tmp_path / "r", "output of a library"))
+        same = start(tmp_path / "r", *REQUEST, "tracker=none")
+        output, _ = same.communicate(timeout=300)
+        assert (same.returncode, output.count("\n")) == (75, 1)
+        assert f"by another process (pid {first.pid} on " in output
         second = start(tmp_path / "r", *REQUEST, "tracker=none", "batch_size=3")
         assert second.stdout is not None
         line = next(line for line in second.stdout if "waiting for" in line)

@@ -95,7 +95,7 @@ nightly = partial(pytest.param, marks=pytest.mark.exhaustive)
             *("fake_xla,fake_graph", "fake_xla:absent", "fake_xla", Status.MODE_NOT_EFFECTIVE),
             "nothing was compiled",
         ),
-        ("fake_xla,fake_graph", "fake_xla:crash", "fake_xla", Status.CRASHED, "SIGSEGV"),
+        nightly("fake_xla,fake_graph", "fake_xla:crash", "fake_xla", Status.CRASHED, "SIGSEGV"),
         (
             *("fake_xla,other_xla", "adopt", "other_xla", Status.WRONG_RESULT),
             "outputs differ from eager's",

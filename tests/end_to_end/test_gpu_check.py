@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from paths import ROOT
 
-from xla_sweeps.config.compose import compose_config
-from xla_sweeps.config.settings import settings_of
+from xla_sweeps.sweeps.compose import Composer
+from xla_sweeps.sweeps.launchers.slots import Slot
 from xla_sweeps.system.devices import Device
 
 CHECK = ROOT / "scripts" / "gpu_check"
@@ -78,8 +78,9 @@ def test_each_trial_that_it_asks_for_is_one_that_can_be_measured(
     assert "modes=[graph,xla,jax_xla,torch_export]" in modes_of(trials)
     monkeypatch.chdir(tmp_path / "out")
     monkeypatch.setattr("xla_sweeps.system.environment.is_installed", lambda module: True)
+    composer = Composer((), slots=[Slot(name="gpu:0", device=GPU)])
     for words in trials:
-        assert settings_of(compose_config(words), device=GPU).trial.batch_size <= 256
+        assert composer.settings(words).trial.batch_size <= 256
     page = (tmp_path / "out" / "page.txt").read_text()
     assert page.count("exit code 0") == 3 * 7 + 2
     assert page.count("exit code 1") == 3, "what does not fit into memory"

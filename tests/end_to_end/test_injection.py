@@ -84,7 +84,7 @@ class Touch:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("launcher", ["local", "slurm"])
+@pytest.mark.parametrize("launcher", ["slurm", pytest.param("local", marks=pytest.mark.exhaustive)])
 def test_a_sweep_file_sets_values_and_nothing_else(
     parameters: dict[str, Any],
     reason: str,
@@ -180,7 +180,7 @@ def test_hydras_own_options_are_refused_but_for_a_few(
         ),
         ({"mine": "# mine\n# @package _global_\nseed: 1\n"}, "must be the first line"),
         ({"mine": "defaults: [" + "a" * 60 + "!]\n"}, "expected the name of a file"),
-        ({"mine": "\n" * 400_000 + "seed: 1\n"}, "unknown option of effort 'seed'"),
+        ({"mine": "\n" * 100_000 + "seed: 1\n"}, "unknown option of effort 'seed'"),
         ({"mine": "# @package _global_\nweights: /tmp/w.h5\n"}, "expected a name"),
         ({"mine": "a: [" + "1, " * 2000 + "1]\n"}, "more than 1,000 values"),
     ],
@@ -194,7 +194,6 @@ def test_a_folder_of_configuration_sets_values_and_nothing_else(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     assert reason in refused(place, ["--config-dir", "dir", *TRIAL, "effort=mine"], capsys)
-    assert run(["--config-dir", "dir", *TRIAL, "--cfg", "job"]) == 0, "it is not composed"
 
 
 FOREIGN = "a file may not configure Hydra"
@@ -264,20 +263,20 @@ def test_a_launcher_of_ones_own_is_used_where_the_folder_is_trusted(
     assert run(["--trust-config", "dir", *words, "device=cpu", "--dry-run"]) == 0
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("xla_sweeps.config", "config", "source/hub", "hydra/config", "hydra/output/default"),
-        *("hydra/job_logging/default", "hydra/hydra_logging/default", "hydra/launcher/basic"),
-        "hydra/sweeper/basic",
-    ],
-)
+OURS = [
+    *("xla_sweeps.config", "config", "source/hub", "hydra/config", "hydra/output/default"),
+    *("hydra/job_logging/default", "hydra/hydra_logging/default", "hydra/launcher/basic"),
+    "hydra/sweeper/basic",
+]
+
+
 def test_no_file_takes_the_place_of_one_of_ours(
-    name: str, place: Path, capsys: pytest.CaptureFixture[str]
+    place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = place / "dir" / f"{name}.yaml"
-    file.parent.mkdir(parents=True)
-    file.write_text(f"# @package _global_\n{CALLBACK}seed: 9\n")
+    for name in OURS:
+        file = place / "dir" / f"{name}.yaml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"# @package _global_\n{CALLBACK}seed: 9\n")
     words = ["model=vit_b16", "source=hub", "tracker=none", "--cfg", "job"]
     for trust in ("--config-dir", "--trust-config"):
         assert run([trust, "dir", *words]) == 0

@@ -60,12 +60,13 @@ CONSTANT = "cannot be verified, so no speedup is given: eager's output is consta
     ("model", "status", "says"),
     [
         ("faint", Status.OK, CALIBRATED),
-        pytest.param("fresh", Status.OK, CALIBRATED, marks=pytest.mark.exhaustive),
-        pytest.param("transfer", Status.OK, CALIBRATED, marks=pytest.mark.exhaustive),
-        pytest.param("half_nan", Status.OK, "", marks=pytest.mark.exhaustive),
+        ("fresh", Status.OK, CALIBRATED),
+        ("transfer", Status.OK, CALIBRATED),
+        ("half_nan", Status.OK, ""),
         ("constant", Status.UNVERIFIABLE, CONSTANT),
     ],
 )
+@pytest.mark.exhaustive
 def test_an_odd_output_is_calibrated_verified_or_said_to_show_nothing(
     model: str, status: Status, says: str, tmp_path: Path
 ) -> None:
@@ -128,10 +129,10 @@ parameters:
     ("asked", "says"),
     [
         ("path=mistaken.py:fixed batch_size=3", "for batches of 2; use batch_size=2"),
-        ("path=mistaken.py:broken", "failed: ValueError: no such file (mistaken.py:14)"),
         *(
             pytest.param(f"path=mistaken.py:{name}", says, marks=pytest.mark.exhaustive)
             for name, says in {
+                "broken": "failed: ValueError: no such file (mistaken.py:14)",
                 "free": "path=mistaken.py:free: unknown inputs; give resolution=",
                 "nothing": "path=mistaken.py:nothing returned a NoneType, which cannot",
                 "imports": "No module named 'nothing_here' (mistaken.py:17)",
@@ -152,17 +153,23 @@ def test_a_request_that_the_model_refuses_leaves_no_record_and_no_run(
     assert not list(tmp_path.rglob("*run-*"))
 
 
-def test_a_model_that_fails_or_that_a_sweep_asks_for_is_a_row(tmp_path: Path) -> None:
+@pytest.mark.exhaustive
+def test_a_model_without_memory_is_a_row_and_a_run(tmp_path: Path) -> None:
     (tmp_path / "mistaken.py").write_text(MISTAKEN)
-    (tmp_path / "s.yaml").write_text(SWEEP)
     own = ("model=local", "trust_code=true", "modes=[graph,xla]", *SHORT)
     tracked = ("path=mistaken.py:large", "tracker=wandb_offline")
     code, out, _ = finished(*own, *tracked, cwd=tmp_path)
     assert (code, "MemoryError: for the weights" in out) == (1, True)
     assert [record.status for record in records(tmp_path)] == [Status.OOM_HOST]
     assert len(list(tmp_path.rglob("offline-run-*"))) == 1
-    more = (*own, "path=mistaken.py:fixed", "tracker=none", "effort.duplicates=0")
-    done = command("sweep", "s.yaml", *more, cwd=tmp_path)
+
+
+@pytest.mark.exhaustive
+def test_a_model_that_refuses_what_a_sweep_asks_for_is_a_row(tmp_path: Path) -> None:
+    (tmp_path / "mistaken.py").write_text(MISTAKEN)
+    (tmp_path / "s.yaml").write_text(SWEEP)
+    own = ("model=local", "trust_code=true", "path=mistaken.py:fixed", "modes=[graph,xla]", *SHORT)
+    words = (*own, "tracker=none", "effort.duplicates=0")
+    done = command("sweep", "s.yaml", *words, cwd=tmp_path)
     assert "for batches of 2; use batch_size=2" in done.stdout, done.stderr
-    refused = [record for record in records(tmp_path) if record.trial.batch_size == 3]
-    assert [record.status for record in refused] == [Status.BUILD_ERROR]
+    assert [record.status for record in records(tmp_path)] == [Status.BUILD_ERROR]

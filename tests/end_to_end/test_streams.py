@@ -36,11 +36,10 @@ def records(folder: Path) -> int:
 @pytest.mark.parametrize(
     ("streams", "said"),
     [
-        ("2>&1 | head -1", ""),
-        ("0<&- >&- 2>&-", ""),
+        ("0<&- 2>&1 | head -1", ""),
         *(
             pytest.param(streams, "", marks=pytest.mark.exhaustive)
-            for streams in ("2>/dev/full", "2>&-", ">&-", "> >(true)")
+            for streams in ("0<&- >&- 2>&-", "2>/dev/full", "2>&-", ">&-", "> >(true)")
         ),
         (">/dev/full", "xla-sweeps: cannot write to standard output: No space left on device\n"),
     ],
@@ -57,8 +56,9 @@ def test_a_trial_is_measured_saved_and_exits_with_0_whatever_becomes_of_its_outp
 
 @pytest.mark.parametrize(
     "streams",
-    ["2>/dev/full >&-", pytest.param("2>&1 | head -2", marks=pytest.mark.exhaustive)],
+    ["2>/dev/full >&-", "2>&1 | head -2"],
 )
+@pytest.mark.exhaustive
 def test_a_sweep_measures_all_its_trials_whatever_becomes_of_its_output(
     streams: str, tmp_path: Path
 ) -> None:
@@ -72,11 +72,9 @@ def test_a_sweep_measures_all_its_trials_whatever_becomes_of_its_output(
 
 @pytest.mark.parametrize(
     "environ",
-    [
-        {"PYTHONIOENCODING": "ascii", "COLUMNS": "wide"},
-        pytest.param({"COLUMNS": "²", "LINES": "-1"}, marks=pytest.mark.exhaustive),
-    ],
+    [{"PYTHONIOENCODING": "ascii", "COLUMNS": "wide"}, {"COLUMNS": "²", "LINES": "-1"}],
 )
+@pytest.mark.exhaustive
 def test_an_encoding_without_our_signs_and_a_width_that_is_no_number_change_only_the_looks(
     environ: dict[str, str], tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from paths import ROOT, SUPPORT
 
 MODULE = """
@@ -41,6 +42,7 @@ class SummaryFile(Tracker):
 """
 
 
+@pytest.mark.exhaustive
 def test_a_tracker_is_one_module_and_one_line(tmp_path: Path) -> None:
     recipe = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Add a tracker")[2]
     files = re.findall(r"^\| `(\S+\.py)` \| (.*) \|$", recipe.partition("\n## ")[0], flags=re.M)

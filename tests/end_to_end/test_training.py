@@ -40,6 +40,7 @@ def measured(cwd: Path, *words: str) -> tuple[Record, subprocess.CompletedProces
     return record, done
 
 
+@pytest.mark.exhaustive
 def test_every_mode_trains_proved_verified_and_timed(tmp_path: Path) -> None:
     """The smallest model that both the explicit form and `compile` train."""
     modes = ("eager", "graph", "xla", "train_on_batch_auto", "train_on_batch_xla")
@@ -79,6 +80,7 @@ def test_mixed_precision_is_measured_verified_and_recorded_as_it_was_built(
     assert all(outcome.agreement for outcome in record.modes.values())
 
 
+@pytest.mark.exhaustive
 def test_an_epoch_over_pictures_is_measured_with_its_input_and_its_last_batch(
     tmp_path: Path,
 ) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -130,10 +128,11 @@ def make():
 """
 
 
+@pytest.mark.exhaustive
 def test_an_own_models_row_repeats_it_and_another_build_is_not_pooled(tmp_path: Path) -> None:
     (tmp_path / "own_net.py").write_text(OWN)
     (tmp_path / "units.txt").write_text("4")
-    own = ("model=local", "path=own_net:make", "trust_code=true", "batch_size=2", *SHORT)
+    own = ("model=local", "path=own_net:make", "trust_code=true", "modes=[graph,xla]", *SHORT)
     code, out, err = finished(*own, "tracker=none", cwd=tmp_path, program="undisturbed")
     assert code == 0, err
     assert "1 replicate)" in out
@@ -162,6 +161,7 @@ def test_an_own_models_row_repeats_it_and_another_build_is_not_pooled(tmp_path: 
     assert "1 of 2 records are left out" in command("check", cwd=tmp_path).stdout
 
 
+@pytest.mark.exhaustive
 def test_multirun_ends_in_a_table_of_all_also_where_a_launcher_runs_them_elsewhere(
     tmp_path: Path,
 ) -> None:
@@ -177,6 +177,7 @@ def test_multirun_ends_in_a_table_of_all_also_where_a_launcher_runs_them_elsewhe
         assert "stage 'import' timed out after 0.5 s" in record.failure.message
 
 
+@pytest.mark.exhaustive
 def test_a_signal_from_outside_saves_what_was_measured_and_shows_how_to_resume(
     tmp_path: Path,
 ) -> None:
@@ -194,22 +195,6 @@ def test_a_signal_from_outside_saves_what_was_measured_and_shows_how_to_resume(
     assert record.status is Status.INTERRUPTED
     assert "stopped; what was measured is saved. Resume with: python -m xla_sweeps" in err
     assert "Traceback" not in err
-
-
-def test_the_same_trial_twice_at_once_is_refused_and_its_process_dies_with_its_command(
-    tmp_path: Path,
-) -> None:
-    first = start(*SMALL, "tracker=none", cwd=tmp_path)
-    line_with(first.stderr, "import")
-    while not (measuring := children(first.pid)):
-        time.sleep(0.05)
-    os.kill(measuring[0], signal.SIGSTOP)  # so that the first lasts longer than the second
-    code, out, err = finished(*SMALL, "tracker=none", cwd=tmp_path)
-    assert (code, out, err.count("\n")) == (75, "", 1)
-    assert f"by another process (pid {first.pid} on " in err
-    first.kill()
-    first.communicate()
-    assert gone(measuring)
 
 
 @pytest.mark.exhaustive

@@ -21,18 +21,13 @@ REQUEST = (
 
 IN_WORKER = [
     (point, how_many)
-    if (point, how_many) in [("import", 1), ("compile", 1), ("block", 1), ("block", 2)]
+    if (point, how_many) in [("import", 1), ("block", 1)]
     else pytest.param(point, how_many, marks=pytest.mark.exhaustive)
     for point in ("import", "build", "compile", "warmup", "block", "finished")
     for how_many in (1, 2)
 ]
 
-NIGHTLY = ("spawn.before", "supervisor.result", "store.opened")
-
-IN_PARENT = [
-    *("spawn.after", "store.linked"),
-    *(pytest.param(point, marks=pytest.mark.exhaustive) for point in NIGHTLY),
-]
+IN_PARENT = ("spawn.before", "spawn.after", "supervisor.result", "store.opened", "store.linked")
 
 
 def workers(tag: str) -> list[int]:
@@ -54,6 +49,7 @@ def left_after(tag: str, within_s: float = 30) -> list[int]:
     return pids
 
 
+@pytest.mark.exhaustive
 def test_its_record_says_that_the_copies_took_turns_and_results_shows_a_pair_of_its_own(
     tmp_path: Path,
 ) -> None:
@@ -103,6 +99,7 @@ def test_a_worker_that_is_killed_costs_its_own_mode_and_no_more(
     assert len(together) == {"block": 5, "finished": 8}.get(point, 0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("point", IN_PARENT)
 def test_no_worker_outlives_a_parent_that_is_killed_and_the_next_command_measures(
     point: str, tmp_path: Path

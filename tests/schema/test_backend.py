@@ -89,9 +89,10 @@ EXCEPTIONS: Mapping[str, Mapping[str, frozenset[str]]] = {
 
 def names(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Names, and texts that are no sentences, by which code may decide, with their lines."""
-    sentences = {id(part) for node in ast.walk(tree) for part in _documentation(node)}
-    patterns = {id(part) for node in ast.walk(tree) for part in _pattern(node)}
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    sentences = {id(part) for node in nodes for part in _documentation(node)}
+    patterns = {id(part) for node in nodes for part in _pattern(node)}
+    for node in nodes:
         line = getattr(node, "lineno", 0)
         match node:
             case ast.Constant(value=str(text)):

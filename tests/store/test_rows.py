@@ -274,7 +274,7 @@ def test_trials_of_other_settings_of_tensorflow_and_environments_share_no_floor(
     tmp_path: Path, like: dict[str, Any], unlike: dict[str, Any]
 ) -> None:
     for number in AA_PAIRS:
-        end(tmp_path, number, call_s=aa(number), **like)
+        save(tmp_path, number, call_s=aa(number), **like)
     ended = end(tmp_path, 40, **like), end(tmp_path, 41, **unlike)
     floors = [one.comparisons[0].speedup.floor for one in ended if one]
     assert floors[0] > 0.05
@@ -300,9 +300,8 @@ def test_intervals_learn_from_other_trials_at_the_end_of_a_trial_and_when_rows_a
     for number in range(10, 13):
         for replicate in range(3):
             times = {**TIMES, "xla": 0.19 * (1 + 0.02 * replicate)}
-            ended = end(
-                tmp_path, number, call_s=times, replicate=replicate, seed=9 * number + replicate
-            )
+            save(tmp_path, number, call_s=times, replicate=replicate, seed=9 * number + replicate)
+    ended, _ = rows_.end_trial(Store(tmp_path), trial(12))
     assert ended is not None
     rows = kept(tmp_path)
     assert same(rows, from_records(tmp_path))
@@ -433,7 +432,7 @@ def test_the_floor_at_the_end_of_a_trial_comes_from_the_pairs_of_its_device(
     tmp_path: Path,
 ) -> None:
     for number in AA_PAIRS:
-        end(tmp_path, number, call_s=aa(number))
+        save(tmp_path, number, call_s=aa(number))
     end(tmp_path, 30, call_s=aa(6), device={"kind": "cpu", "name": "Another CPU"})
     ended = end(tmp_path, 40)
     assert ended is not None

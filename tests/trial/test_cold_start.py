@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from conducting import QuietMachine, conduct_trial
 from factories import EFFORT, TRIAL
 from scripted import scripted
@@ -40,6 +41,7 @@ def test_each_call_is_a_process_and_modes_take_turns(tmp_path: Path) -> None:
         assert outcome.trace_s is outcome.first_call_s is None, "these are another process's"
 
 
+@pytest.mark.exhaustive
 def test_an_answer_that_differs_ends_its_mode_and_the_others_go_on(tmp_path: Path) -> None:
     result = conduct(tmp_path, QuietMachine(), "wrong-later:xla")
     assert result.finished, result.failure

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,13 @@ from scripted import scripted, started_by
 
 from xla_sweeps.schema.measurement import Block, Flagged, Phase, Round, Status
 from xla_sweeps.system.process import children
-from xla_sweeps.trial import idle, passes, stopping, workers
+from xla_sweeps.trial import idle, pacing, passes, stopping, workers
 from xla_sweeps.trial.gpu import GpuWatch
 from xla_sweeps.trial.workers import LOG_LIMIT_BYTES, Stop
 
 WORKER = str(SUPPORT / "fake_worker.py")
+
+nightly = partial(pytest.param, marks=pytest.mark.exhaustive)
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +88,7 @@ def test_a_contaminated_round_is_marked_and_measured_again(tmp_path: Path) -> No
     assert result.rounds[8].order == result.rounds[5].order
 
 
-@pytest.mark.parametrize(("how", "kind"), [("segv", "SIGSEGV"), ("exit", "exit code 3")])
+@pytest.mark.parametrize(("how", "kind"), [("segv", "SIGSEGV"), nightly("exit", "exit code 3")])
 def test_a_death_while_preparing_a_mode_is_that_modes_failure_and_the_others_are_measured(
     tmp_path: Path, how: str, kind: str
 ) -> None:
@@ -192,7 +195,7 @@ def test_bytes_that_are_not_a_message_are_ignored(tmp_path: Path) -> None:
     assert conduct(tmp_path, "garbage").finished
 
 
-@pytest.mark.parametrize("script", ["fork", "setsid", "linger", "chatter"])
+@pytest.mark.parametrize("script", ["setsid", *map(nightly, ("fork", "linger", "chatter"))])
 def test_what_the_model_started_neither_holds_up_nor_outlives_the_replicate(
     script: str, tmp_path: Path
 ) -> None:
@@ -218,7 +221,7 @@ def command_lines() -> Iterator[str]:
     [
         (("flood", "hang:graph"), Status.RUN_ERROR, "wrote more into the channel of our events"),
         (("close",), Status.RUN_ERROR, "closed a file descriptor that it did not open"),
-        (("chatter", "hang:graph"), Status.TIMEOUT, "stage 'compile' timed out after 1 s"),
+        nightly(("chatter", "hang:graph"), Status.TIMEOUT, "stage 'compile' timed out after 1 s"),
     ],
 )
 def test_a_process_that_misuses_its_channel_is_ended_with_the_right_words(
@@ -233,7 +236,8 @@ def test_a_process_that_misuses_its_channel_is_ended_with_the_right_words(
 
 
 def test_a_process_that_never_reads_a_long_job_is_ended_at_the_deadline(tmp_path: Path) -> None:
-    trial = replace(TRIAL, timeouts=replace(TRIAL.timeouts, build_s=0.2), modes=("graph",) * 30_000)
+    long = replace(TRIAL.model, variant="v" * 10**6)
+    trial = replace(TRIAL, timeouts=replace(TRIAL.timeouts, build_s=0.2), model=long)
     result = conduct_trial(trial, started_by("sh", "-c", "exec sleep 600"), tmp_path)
     assert result.status is Status.TIMEOUT
 
@@ -280,7 +284,7 @@ def test_rounds_that_count_again_follow_the_calls_that_end_a_warm_up(
     result = conduct_trial(trial, scripted(), tmp_path)
     assert result.finished
     once = effort.rounds_min * result.rounds[0].blocks[0].calls
-    assert once < passes.WARM_CALLS
+    assert once < pacing.WARM_CALLS
     numbers = {block.mode: block.elapsed_ns % 1000 for block in result.rounds[0].blocks}
     more = effort.rounds_min + 1 + passes.LATER_BLOCKS  # the script's blocks have numbers
     assert numbers == {"graph": more + 1, "xla": more + 1}
@@ -358,7 +362,7 @@ def kill_at_round(machine: QuietMachine, *numbers: int) -> Notes:
     return Notes(kill)
 
 
-@pytest.mark.parametrize("killed", [0, 1])
+@pytest.mark.parametrize("killed", [nightly(0), 1])
 def test_a_worker_that_is_killed_ends_its_own_modes_and_the_others_go_on(
     killed: int, tmp_path: Path
 ) -> None:

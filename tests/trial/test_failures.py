@@ -247,6 +247,23 @@ LOST = [
 ]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "build.<locals>.apply() missing 1 required positional argument: 'x'",
+        "missing a required argument: 'mask'",
+        "forward() takes 2 positional arguments but 3 were given",
+        "too many positional arguments",
+    ],
+)
+def test_a_call_with_other_arguments_than_inputs_is_told_what_to_do(text: str) -> None:
+    _, failure = diagnose_exception(Phase.BUILD, "TypeError", text)
+    assert failure.message == f"TypeError: {text}"
+    assert "functools.partial(apply, params)" in failure.hint
+    _, failure = diagnose_exception(Phase.BUILD, "TypeError", text, line="net.py:7")
+    assert failure.hint == "see the traceback in the log", "a mistake in the model's own code"
+
+
 @pytest.mark.parametrize("text", LOST)
 def test_a_lost_gpu_is_told_in_its_own_line_with_what_to_do(text: str) -> None:
     wrapped = f"Graph execution error:\n\nDetected at node net/conv\n{text}\nmore"

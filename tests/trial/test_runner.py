@@ -209,7 +209,7 @@ def test_a_kept_record_that_cannot_be_saved_again_stays_and_stops_no_trial(
 def test_a_replicate_after_a_contaminated_one_waits_for_quiet_and_its_record_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(monitor, "WAIT_LIMIT_S", 3.0)
+    monkeypatch.setattr(monitor, "WAIT_LIMIT_S", 2.0)
     monkeypatch.setattr(neighbours, "NAMED", 99)  # other tests run beside it
     results = tmp_path / "r"
     two = ["effort.replicates=2"]
@@ -219,12 +219,12 @@ def test_a_replicate_after_a_contaminated_one_waits_for_quiet_and_its_record_say
         run(tmp_path / "q", monkeypatch)
     alone, again = (record.contamination for record in first.records)
     assert "waited_s" not in alone, "nothing is known of the machine before the first"
-    assert again["waited_s"] == 3.0
+    assert again["waited_s"] == 2.0
     assert again["foreign_cores"] > 0.25
     assert "hungry" in again["busiest"]
     waits = [line for line in capsys.readouterr().err.splitlines() if " wait " in line]
     assert len(waits) == 1
-    assert re.search(r"wait +for quiet: others use .*hungry.*, at most 3 s$", waits[0])
+    assert re.search(r"wait +for quiet: others use .*hungry.*, at most 2 s$", waits[0])
 
     monkeypatch.setattr(monitor, "contamination", lambda samples, *, cores: "")
     later, _ = run(results, monkeypatch, overrides=two, known_records=2)

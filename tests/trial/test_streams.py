@@ -14,7 +14,7 @@ from xla_sweeps.trial import pacing, protocol
 from xla_sweeps.trial.pacing import plan_blocks
 from xla_sweeps.worker import timing
 
-PAIRS = 120
+PAIRS = 60
 STREAM = 100
 BLOCKS = 4
 

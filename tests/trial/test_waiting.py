@@ -105,7 +105,10 @@ def stages(notes: Notes) -> list[str]:
 
 @pytest.mark.parametrize(
     ("compiles_ahead", "beside"),
-    [(False, ["build"]), (True, ["build", *["compile", "verify"] * 2])],
+    [
+        pytest.param(False, ["build"], marks=pytest.mark.exhaustive),
+        (True, ["build", *["compile", "verify"] * 2]),
+    ],
 )
 def test_a_trial_prepares_beside_others_and_compiles_and_measures_alone(
     compiles_ahead: bool, beside: list[str], tmp_path: Path

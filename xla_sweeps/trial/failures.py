@@ -81,6 +81,13 @@ _LOST = re.compile(
     r"|CUDA error: (?:unknown error|an illegal memory access)",
     re.I,
 )
+_ARGUMENTS = re.compile(
+    r"TypeError: .*(?:missing (?:a|\d+) required (?:positional )?argument"
+    r"|takes \d+ positional arguments? but \d+ (?:was|were) given|too many positional arguments)"
+)
+_ARGUMENTS_HINT = (
+    "input_spec lists every input; bind what is none, as in functools.partial(apply, params)"
+)
 _LIBRARY = re.compile(r"\b(lib[\w+-]+\.so[.\d]*): cannot open shared object file")
 
 _PHASE_STATUS = {
@@ -143,6 +150,8 @@ def diagnose_exception(
             return pattern.status, failure(message=message, hint=pattern.hint, op=op)
     if kind in {"ConfigError", "DeviceError", "XlaSweepsError"}:
         return usual, failure(message=first_line(text))
+    if not line and _ARGUMENTS.search(f"{kind}: {text}"):  # the call itself
+        return usual, failure(message=told, hint=_ARGUMENTS_HINT)
     message = f"{told.rstrip('.')} ({line})" if line else told
     return usual, failure(message=message, hint="see the traceback in the log")
 

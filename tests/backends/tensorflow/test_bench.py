@@ -116,7 +116,11 @@ def planted(bench: Bench, position: int, factor: float) -> Bench:
 
 @pytest.mark.parametrize(
     ("position", "factor", "says"),
-    [(0, 2.0, "outputs differ"), (1, 1.01, "on input 2:"), (2, 2.0, "on input 3:")],
+    [
+        pytest.param(0, 2.0, "outputs differ", marks=pytest.mark.exhaustive),
+        pytest.param(1, 1.01, "on input 2:", marks=pytest.mark.exhaustive),
+        (2, 2.0, "on input 3:"),
+    ],
 )
 def test_a_mode_that_is_wrong_on_one_of_the_inputs_is_refused(
     bench: Bench, position: int, factor: float, says: str

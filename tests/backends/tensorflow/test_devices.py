@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from xla_sweeps.doctor import toolchain
+from xla_sweeps.errors import DeviceError
 from xla_sweeps.system.installation import how_to_install
 
 DRIVER = """
@@ -64,25 +65,20 @@ def driver(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def asked(**more: str) -> str:
-    """Answer of a process that asks TensorFlow for the first GPU."""
+@pytest.mark.exhaustive
+def test_libraries_of_cuda_that_are_missing_are_named_with_the_command_that_installs_them(
+    driver: Path,
+) -> None:
     done = subprocess.run(
         [sys.executable, "-c", ASK],
-        env={**os.environ, **more},
+        env={**os.environ, "LD_LIBRARY_PATH": str(driver)},
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
-@pytest.mark.exhaustive
-def test_libraries_of_cuda_that_are_missing_are_named_with_the_command_that_installs_them(
-    driver: Path,
-) -> None:
-    line = asked(LD_LIBRARY_PATH=str(driver))
+    line = done.stdout.strip()
     assert "cannot load libcudnn.so.9, libcudart.so.12, libcublas.so.12" in line
     assert how_to_install("gpu") in line
     assert "\n" not in line
@@ -92,6 +88,8 @@ def test_libraries_of_cuda_that_are_missing_are_named_with_the_command_that_inst
 
 
 def test_a_container_without_the_drivers_library_is_told_what_to_set() -> None:
-    line = asked()
-    assert "cannot load the driver's libcuda.so.1" in line
-    assert "NVIDIA_DRIVER_CAPABILITIES=all" in line
+    from xla_sweeps.backends.tensorflow.devices import tf_device
+
+    with pytest.raises(DeviceError, match=r"cannot load the driver's libcuda\.so\.1") as caught:
+        tf_device("gpu:0")
+    assert "NVIDIA_DRIVER_CAPABILITIES=all" in str(caught.value)

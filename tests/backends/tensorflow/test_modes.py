@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import tensorflow as tf
-from paths import ROOT
 
 from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.errors import ConfigError
@@ -116,28 +112,6 @@ def test_an_integer_in_host_memory_is_no_proof_of_a_wrong_device(
 ) -> None:
     problems, found_elsewhere = modes.find_misplaced(outputs, device="/device:GPU:0")
     assert (bool(problems), found_elsewhere) == (wrong, elsewhere)
-
-
-TWO_CPUS = """
-import tensorflow as tf
-from xla_sweeps.backends.tensorflow import devices
-(cpu,) = tf.config.list_physical_devices("CPU")
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-with tf.device("/device:CPU:0"):
-    tensor = tf.constant([1, 2], tf.int32)
-moved = devices.place_tensor(tensor, "/device:CPU:1")
-print(moved.backing_device, moved.dtype.name, moved.numpy().tolist())
-print(devices.place_tensor(moved, "/device:CPU:1") is moved)
-"""
-
-
-def test_integers_are_put_into_the_memory_of_the_device() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", TWO_CPUS], capture_output=True, text=True, check=True, cwd=ROOT
-    )
-    where, kept = done.stdout.splitlines()
-    assert where.endswith("device:CPU:1 int32 [1, 2]")
-    assert kept == "True"
 
 
 def test_functions_run_eagerly_are_caught() -> None:

@@ -11,13 +11,11 @@ import keras
 import numpy as np
 import pytest
 from built_models import build, own
-from commands import command
 from factories import TRIAL
 
 from xla_sweeps.backends.keras.objective import Objective, objective_of
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.trial import Trial
-from xla_sweeps.store.store import Store
 
 pytestmark = [
     pytest.mark.tf,
@@ -39,10 +37,6 @@ def compiled():
     model = autoencoder()
     model.compile(optimizer="adam", loss="mse", metrics=["mae"])
     return model
-
-def regression():
-    given = keras.Input((8, 8, 3))
-    return keras.Model(given, keras.layers.Dense(1)(keras.layers.Flatten()(given)))
 """
 
 
@@ -142,34 +136,6 @@ def test_losses_that_do_not_fit_the_outputs_are_refused() -> None:
 def _net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.py").write_text(NET)
-
-
-SHORT = (
-    *("effort.block_s=0.005", "effort.rounds_min=6", "effort.rounds_look=6", "effort.rounds_max=6"),
-    *("effort.warmup_s=0.05", "effort.latency_calls=10", "effort.latency_cap_s=0.2"),
-    *("device=cpu", "ui=plain", "tracker=none", "model=local", "trust_code=true", "batch_size=2"),
-)
-
-
-@pytest.mark.usefixtures("_net")
-def test_an_autoencoder_trains_with_what_it_was_compiled_with(tmp_path: Path) -> None:
-    modes = "modes=[eager,graph,xla,train_on_batch_xla]"
-    done = command(*SHORT, "path=net.py:compiled", "scenario=train_step", modes, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    ((record,),) = Store(tmp_path / "results").load().records.values()
-    for label, outcome in record.modes.items():
-        assert outcome.agreement is not None, label
-        assert outcome.agreement.ok, (label, outcome.agreement)
-        assert outcome.effective["in_force"]
-
-
-@pytest.mark.usefixtures("_net")
-def test_a_model_without_a_loss_is_told_how_to_give_one(tmp_path: Path) -> None:
-    words = ("path=net.py:regression", "scenario=train_step", "modes=[graph,xla]")
-    done = command(*SHORT, *words, "input_spec=[{shape:[8,8,3]}]", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "compile the model with it: model.compile(loss='mse')" in done.stderr
-    assert not list(tmp_path.glob("results/records/*/*"))
 
 
 @pytest.mark.usefixtures("_net")

@@ -125,7 +125,6 @@ def test_the_values_of_the_users_batch_are_no_other_trial() -> None:
 @pytest.mark.parametrize(
     ("function", "kind", "flags"),
     [
-        ("Plain", "ok", []),
         ("Sums", "ok", []),
         ("Keeps", "first_call", []),
         ("Opens", "ok", [Flag.FIRST_CALL]),

@@ -65,12 +65,18 @@ def test_a_file_that_is_not_a_model_is_refused_in_one_line(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "path", ["own_models:build", "own_models.py:build", str(SUPPORT / "own_models.py:build")]
+    "path",
+    [
+        "own_models.py:build",
+        pytest.param("own_models:build", marks=pytest.mark.exhaustive),
+        pytest.param(str(SUPPORT / "own_models.py:build"), marks=pytest.mark.exhaustive),
+    ],
 )
 def test_a_function_builds_at_the_resolution_asked_for(path: str) -> None:
     assert build(own(path)).inputs[0].shape == (96, 96, 3)
     built = build(own(path, resolution=40))
     assert built.inputs[0].shape == (40, 40, 3)
+    assert macs(built).total == 19 * 19 * 8 * 27 + 8 * 10
     assert outputs(built)[0].shape == (2, 10)
 
 

@@ -122,13 +122,11 @@ def test_no_round_begins_while_the_progress_before_it_is_shown() -> None:
         assert all(round_.started_ns > at_ns for round_ in rounds)
 
 
+@pytest.mark.exhaustive  # daily: test_memory.py
 @pytest.mark.parametrize(
     "settings",
-    [
-        # Without it TensorFlow's allocator does not count; daily: test_memory.py.
-        pytest.param({"onednn": "0"}, id="0", marks=pytest.mark.exhaustive),
-        pytest.param({}, id="its own"),
-    ],
+    # Without it TensorFlow's allocator does not count.
+    [pytest.param({"onednn": "0"}, id="0"), pytest.param({}, id="its own")],
 )
 def test_the_memory_of_a_mode_does_not_depend_on_the_order_of_the_modes(
     settings: dict[str, str],
@@ -142,6 +140,7 @@ def test_the_memory_of_a_mode_does_not_depend_on_the_order_of_the_modes(
         assert other[mode].steady_memory_bytes == pytest.approx(needed, rel=0.005)
 
 
+@pytest.mark.exhaustive  # daily: tests/trial/test_conductor.py
 def test_copies_apart_compute_the_same_in_two_processes_that_take_turns() -> None:
     result, _ = measured("graph", "graph_2", copies="apart")
     one, other = (result.modes[label] for label in ("graph", "graph_2"))

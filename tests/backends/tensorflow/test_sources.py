@@ -56,10 +56,11 @@ def test_every_part_of_a_recipe_is_built_at_the_requested_resolution() -> None:
 
 def test_a_detector_returns_its_heads_or_the_boxes_after_suppression() -> None:
     spec = of_catalog("yolo_v8_xs", "keras_cv", 64)
-    boxes, classes = outputs(build(spec))
+    built = build(spec, step=DetectBench.step)
+    boxes_kept, confidences, labels, counts = outputs(built)
+    boxes, classes = outputs(replace(built, call=built.loaded.forward))
     assert boxes.shape == (2, 84, 64)
     assert classes.shape == (2, 84, 20)
-    boxes_kept, confidences, labels, counts = outputs(build(spec, step=DetectBench.step))
     assert boxes_kept.shape == (2, 100, 4)
     assert confidences.shape == labels.shape == (2, 100)
     assert (counts > 10).all(), "nothing is thrown away before suppression"
@@ -119,8 +120,11 @@ def test_the_models_of_the_public_questions_about_predict_stay_finite_in_both_ke
 @pytest.mark.parametrize(
     "name",
     [
-        *("tiny_dense", "mnist_mlp", "seq_conv"),
-        pytest.param("seq_conv_lstm", marks=pytest.mark.exhaustive),
+        "mnist_mlp",
+        *(
+            pytest.param(name, marks=pytest.mark.exhaustive)
+            for name in ("tiny_dense", "seq_conv", "seq_conv_lstm")
+        ),
     ],
 )
 @pytest.mark.parametrize(
@@ -219,16 +223,6 @@ def test_a_preset_that_cannot_be_downloaded_is_reported_in_one_line(
         "weights=no_such_preset: the preset 'no_such_preset' of keras_cv could not be loaded"
     )
     assert "\n" not in str(caught.value)
-
-
-def test_weights_of_a_file_are_loaded_into_a_recipe(tmp_path: Path) -> None:
-    first = build(of_catalog("resnet18", "keras_cv", 32), seed=1)
-    path = str(tmp_path / "mine.weights.h5")
-    first.loaded.keras_model.save_weights(path)
-    second = build(of_catalog("resnet18", "keras_cv", 32, weights=path), seed=2)
-    assert np.array_equal(
-        first.loaded.keras_model.get_weights()[0], second.loaded.keras_model.get_weights()[0]
-    )
 
 
 class Exported(tf.Module):

@@ -135,8 +135,8 @@ def test_fit_of_tf_keras_too() -> None:
     model = tf_keras.Model(inputs, tf_keras.layers.Dense(3)(inputs))
     trial = replace(FIT, batches=2)
     bench = bench_of(lambda: model, trial)
-    job = ReplicateJob(trial=trial, replicate=0, modes=("fit_graph", "fit_xla"), order_seed=1)
+    job = ReplicateJob(trial=trial, replicate=0, modes=("fit_graph",), order_seed=1)
     with tf.device("/device:CPU:0"):
         ready = prepare_modes(job, bench, Heard())
-    assert [entry.outcome.status for entry in ready.values()] == [Status.OK] * 2
+    assert ready["fit_graph"].outcome.status is Status.OK
     assert not isinstance(bench.built.loaded.keras_model, keras.Model)

@@ -177,6 +177,11 @@ def test_the_output_of_a_node_is_kept_where_that_is_possible(tmp_path: Path) -> 
     assert (tmp_path / "made" / "job.log").read_text() == "one\nthe last\n\n"
 
 
-def test_an_absent_cluster_is_reported_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(XlaSweepsError, match=r"--address=127.0.0.1:1: no Ray cluster answers"):
-        RayLauncher(quick_launch(address="127.0.0.1:1"))
+@pytest.mark.parametrize("given", ["--address", "RAY_ADDRESS"])
+def test_an_absent_cluster_is_reported_in_one_line(
+    given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1" if given == "RAY_ADDRESS" else "127.0.0.1:2")
+    options: dict[str, Any] = {"address": "127.0.0.1:1"} if given == "--address" else {}
+    with pytest.raises(XlaSweepsError, match=f"{given}=127.0.0.1:1: no Ray cluster answers"):
+        RayLauncher(quick_launch(**options))

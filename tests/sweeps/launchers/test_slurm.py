@@ -192,6 +192,55 @@ def test_a_temporary_error_of_slurm_is_retried_and_a_refusal_is_not(
     assert (ended.how, ended.detail) == (how, said)
 
 
+LIMITED = """
+tasks=$(sed -n 's/^#SBATCH --array=0-//p' "$2" | tr -d "'")
+echo $((tasks + 1)) >> asked
+if [ $((tasks + $(ls queue | wc -l))) -ge 5 ]; then echo "sbatch: error: {why}" >&2; exit 1; fi
+number=$(wc -l < asked)
+for task in $(seq 0 $tasks); do touch "queue/${{number}}_$task"; done
+echo $number
+"""
+"""An sbatch of a site that takes five tasks of a user at once."""
+
+
+@pytest.mark.parametrize("chunk", [1, 3])
+@pytest.mark.parametrize(
+    "why",
+    [
+        "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
+        "Batch job submission failed: Invalid job array specification",
+    ],
+)
+def test_a_site_that_takes_few_tasks_at_once_gets_no_more_and_the_rest_waits(
+    chunk: int, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm, "POLL_S", 0.02)
+    place = tmp_path / "bin"
+    stubs(place, monkeypatch, sbatch=LIMITED.format(why=why), squeue="ls queue | sed 's/$/ n0/'")
+    (place / "queue").mkdir()
+    engine = launcher(tmp_path, chunk=chunk)
+    futures = [engine.submit(job(tmp_path, f"t{number}", "ok")) for number in range(24)]
+    most = 0
+
+    def end_a_task() -> bool:
+        nonlocal most
+        queued = sorted(path.name for path in (place / "queue").iterdir())
+        most = max(most, len(queued))
+        ending = [one for one in engine._items() if one.task in queued[:1]]
+        if ending and len(queued) == min(5, -(-len(engine._items()) // chunk)):
+            (place / "queue" / queued[0]).unlink()
+            for listed in ending:
+                write_end(listed.end, Ended(how=End.FINISHED))
+        return all(future.done() for future in futures)
+
+    wait_for(end_a_task)
+    engine.close()
+    assert [future.result(0).how for future in futures] == [End.FINISHED] * 24
+    assert most == 5
+    calls = len((place / "asked").read_text().split())
+    assert calls < 2 * 24, "a full queue is not asked again and again"
+
+
 def test_an_unreachable_folder_loses_the_job_and_does_not_end_the_polling(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

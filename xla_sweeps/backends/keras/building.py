@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import wraps
 from typing import Any
 from unittest import mock
@@ -104,15 +104,32 @@ def call_of(
 def _present(outputs: Any) -> Any:
     """Outputs without those that are None, such as the attention that a model gives on request.
 
+    Dictionaries and data classes of the model's own become dictionaries, as Hugging Face's outputs.
+
     Raises:
         XlaSweepsError: none is left.
     """
-    if all(output is not None for output in keras.tree.flatten(outputs)):
+    heads = keras.tree.flatten(outputs)
+    if any(isinstance(head, Mapping) or is_dataclass(head) for head in heads):
+        outputs = keras.tree.map_structure(_as_dictionary, outputs)
+        heads = keras.tree.flatten(outputs)
+    if all(output is not None for output in heads):
         return outputs
-    present = [output for output in keras.tree.flatten(outputs) if output is not None]
+    present = [output for output in heads if output is not None]
     if not present:
         raise XlaSweepsError("the model returns None; there is no output to compare")
     return present
+
+
+def _as_dictionary(output: Any) -> Any:
+    """What such an output holds; any other one as it is."""
+    if isinstance(output, Mapping):
+        held = dict(output)
+    elif is_dataclass(output) and not isinstance(output, type):
+        held = {field.name: getattr(output, field.name) for field in fields(output)}
+    else:
+        return output
+    return keras.tree.map_structure(_as_dictionary, held)
 
 
 def calibrate(

@@ -40,7 +40,7 @@ class Executable(ABC):
     flatten = staticmethod(keras.tree.flatten)
     """Lists the heads of what a call returned."""
 
-    takes_numpy = True
+    takes_numpy = False
     """True if a call may return NumPy arrays."""
 
     @classmethod
@@ -152,9 +152,10 @@ class Executable(ABC):
         """
         heads = cls.flatten(outputs)
         for head in heads:
-            in_numpy = cls.takes_numpy and isinstance(head, np.ndarray)
-            if not in_numpy and not keras.ops.is_tensor(head):
-                kind = "None" if head is None else f"a {type(head).__name__}"
+            in_numpy = isinstance(head, np.ndarray)
+            if not (in_numpy and cls.takes_numpy) and not keras.ops.is_tensor(head):
+                kind = "NumPy array" if in_numpy else type(head).__name__
+                kind = "None" if head is None else f"a {kind}"
                 raise ConfigError(
                     f"the model returned {kind}; tensors are needed, alone or in lists, tuples or "
                     "dictionaries"

@@ -32,6 +32,8 @@ class Calls:
     model: Any = None
     made: Any = None
 
+    takes_numpy = True
+
     def prepare(self) -> None:
         """Give the model the function of this mode."""
         self.model.predict_function = self.made

@@ -332,9 +332,10 @@ def trained_model(built: BuiltModel, trial: Trial, *, takes_own_steps: bool) -> 
             "is measured on TensorFlow and JAX only"
         )
     if model is None or not (is_own or model.trainable_variables):
+        lacks = "is no Keras model" if model is None else "has no trainable weights"
         raise ConfigError(
             f"scenario={trial.scenario}: {trial.model.name} from source={trial.model.source} "
-            "has no trainable weights; use a Keras model: another source, or scenario=call"
+            f"{lacks}; use a Keras model: another source, or scenario=call"
         )
     return model
 

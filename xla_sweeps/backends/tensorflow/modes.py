@@ -51,7 +51,6 @@ class ModeExecutable(Executable):
     """Gives what calls change its values again, before each block."""
 
     flatten = staticmethod(tf.nest.flatten)
-    takes_numpy = False
 
     @classmethod
     def bind(
@@ -263,9 +262,12 @@ def find_misplaced(
 
 def narrow(outputs: Any) -> Any:
     """Outputs, the floating ones in float32."""
-    return tf.nest.map_structure(
-        lambda output: tf.cast(output, tf.float32) if output.dtype.is_floating else output, outputs
-    )
+
+    def cast(output: Any) -> Any:
+        is_floating = tf.is_tensor(output) and output.dtype.is_floating
+        return tf.cast(output, tf.float32) if is_floating else output
+
+    return tf.nest.map_structure(cast, outputs)
 
 
 ENGINE = Engine(

@@ -43,19 +43,22 @@ LOG_LIMIT = 256 * 1024
 class RayLauncher(Launcher):
     """Submit jobs to a cluster.
 
-    Without an `address` it starts one on this machine; `auto` joins the one that runs here.
+    Without an `address`, or one in RAY_ADDRESS, it starts one on this machine; `auto` joins the one
+    that runs here.
     """
 
     name = "ray"
     options: ClassVar[Options] = {
-        "address": {"help": "the cluster's address (default: start one on this machine)"},
+        "address": {
+            "help": "the cluster's address (default: $RAY_ADDRESS, else start one on this machine)"
+        },
         "slots": SLOTS,
     }
 
     def __init__(self, request: LauncherRequest) -> None:
         ray = _import_ray()
-        address = request.options.get("address")
-        _require_listening(address)
+        given, address = _address_of(request.options, os.environ)
+        _require_listening(given, address)
         self._ray, self._warn, self._command = ray, request.warn, list(request.command)
         self._queue_limit: int = request.options.get("slots", QUEUE_LIMIT)
         config = ray.job_config.JobConfig()
@@ -71,9 +74,7 @@ class RayLauncher(Launcher):
                 ignore_reinit_error=True,
             )
         except (ConnectionError, RuntimeError, ValueError) as error:
-            raise XlaSweepsError(
-                f"--address={address}: no Ray cluster answers: {str(error).splitlines()[0]}"
-            ) from error
+            raise _no_answer(given, str(error).splitlines()[0]) from error
         self._jobs: dict[Future[Ended], tuple[Any, str]] = {}
         self._warned: set[str | None] = {None}
         self._stopping = self._closed = False
@@ -290,7 +291,15 @@ def _import_ray() -> Any:
     return ray
 
 
-def _require_listening(address: str | None) -> None:
+def _address_of(options: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[str, str | None]:
+    """The cluster's address, after how it was given; None starts one."""
+    if address := options.get("address"):
+        return f"--address={address}", address
+    address = environ.get("RAY_ADDRESS") or None  # which Ray obeys
+    return f"RAY_ADDRESS={address}", address
+
+
+def _require_listening(given: str, address: str | None) -> None:
     """Raise an error within seconds if nothing listens there; Ray itself tries for minutes."""
     host, _, port = (address or "").rpartition(":")
     if "/" in host or not port.isdigit():
@@ -298,5 +307,8 @@ def _require_listening(address: str | None) -> None:
     try:
         socket.create_connection((host, int(port)), timeout=CONNECT_S).close()
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise XlaSweepsError(f"--address={address}: no Ray cluster answers: {reason}") from error
+        raise _no_answer(given, error.strerror or str(error)) from error
+
+
+def _no_answer(given: str, why: str) -> XlaSweepsError:
+    return XlaSweepsError(f"{given}: no Ray cluster answers: {why}")

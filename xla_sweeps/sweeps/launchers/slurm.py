@@ -62,6 +62,9 @@ _OPTION = re.compile(r"[a-z][a-z-]*")
 _PASSING = re.compile(r"unable to contact|timed out|did not answer|temporar", re.IGNORECASE)
 """Messages of sbatch after which it is worth trying again."""
 
+_TOO_MANY = re.compile(r"submit limit|MaxSubmit|array spec|array size", re.IGNORECASE)
+"""Messages of sbatch where a site takes fewer tasks of an array, or of a user, at once."""
+
 _SUBMITTED = re.compile(r"^(\d+)", re.MULTILINE)
 
 
@@ -105,6 +108,7 @@ class SlurmLauncher(Launcher):
         self._options: dict[str, str] = dict(request.options.get("slurm", ()))
         self._chunk: int = request.options.get("chunk", 1)
         self._queue_limit: int = request.options.get("slots", QUEUE_LIMIT)
+        self._most = self._queue_limit  # tasks that the site takes at once, as far as it is known
         for tool in ("sbatch", "squeue", "scancel"):
             if shutil.which(tool) is None:
                 raise ConfigError(
@@ -186,10 +190,18 @@ class SlurmLauncher(Launcher):
         with self._lock:
             return list(self._jobs.values())
 
-    def _take_waiting(self) -> list[_Submitted]:
+    def _take_waiting(self, most: int | None = None) -> list[_Submitted]:
         with self._lock:
-            waiting, self._waiting = self._waiting, []
-        return waiting
+            taken, self._waiting = self._waiting[:most], self._waiting[len(self._waiting[:most]) :]
+        return taken
+
+    def _wait_again(self, jobs: Sequence[_Submitted]) -> None:
+        with self._lock:
+            self._waiting += jobs
+
+    def _in_queue(self) -> int:
+        """The number of tasks that were submitted and have not ended."""
+        return len({submitted.task for submitted in self._items() if submitted.task})
 
     def _poll(self) -> None:
         """Submit and poll, until closed; no error ends it: the driver waits for its reports."""
@@ -203,22 +215,38 @@ class SlurmLauncher(Launcher):
                     self._warn(f"cannot follow Slurm's queue at the moment: {warned}")
 
     def _flush(self) -> None:
-        """Submit what is waiting, an array for each accelerator."""
+        """Submit what is waiting, as far as the site takes it, an array for each accelerator."""
         groups: dict[str | None, list[_Submitted]] = {}
-        for submitted in self._take_waiting():
+        for submitted in self._take_waiting(max(0, self._most - self._in_queue()) * self._chunk):
             groups.setdefault(submitted.job.accelerator, []).append(submitted)
         for accelerator, items in groups.items():
             for jobs in _split(items, MAX_ARRAY * self._chunk):
                 self._try_to_submit(jobs, accelerator)
 
     def _try_to_submit(self, jobs: Sequence[_Submitted], accelerator: str | None) -> None:
-        """Submit an array; if that fails its jobs end, to be tried again unless Slurm refused."""
+        """Submit an array; if that fails its jobs end, to be tried again unless Slurm refused.
+
+        One that is too large is submitted in halves; what a full queue does not take waits.
+        """
+        in_queue = self._in_queue()
+        if in_queue >= self._most:
+            self._wait_again(jobs)
+            return
         try:
             why = self._submit_array(jobs, accelerator)
         except Exception as error:  # a full disk, a file system that is away
             how, why = End.LOST, f"cannot submit: {error}"
         else:
             how = End.LOST if _PASSING.search(why) else End.FAILED
+        if _TOO_MANY.search(why) and not self._stopping:
+            if half := -(-len(jobs) // self._chunk) // 2 * self._chunk:
+                for part in (jobs[:half], jobs[half:]):
+                    self._try_to_submit(part, accelerator)
+                return
+            if in_queue:
+                self._most = in_queue
+                self._wait_again(jobs)
+                return
         for submitted in jobs if why else ():
             self._end(submitted, Ended(how=how, detail=why))
 
