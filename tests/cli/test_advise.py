@@ -25,6 +25,7 @@ from xla_sweeps.schema.trial import Trial
 from xla_sweeps.store.store import Store
 from xla_sweeps.sweeps import race
 from xla_sweeps.system import environment
+from xla_sweeps.trial import sides
 from xla_sweeps.trial.guard import Plan
 
 pytestmark = pytest.mark.usefixtures("composed_once")
@@ -99,11 +100,17 @@ class Machine:
         )
 
 
+def fake_side(name: str, text: str, words: Any, own: Any, **more: Any) -> Any:
+    """A side by its words alone: no process says what its environment has."""
+    return SimpleNamespace(settings=settings_of(compose_config([*words, *own])))
+
+
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine()
     monkeypatch.setattr(race, "run_trial", made.run_trial)
     monkeypatch.setattr(race, "run_guard", made.run_guard)
+    monkeypatch.setattr(race, "side_of", fake_side)
     monkeypatch.setattr(race, "time", SimpleNamespace(monotonic=lambda: made.seconds))
     return made
 
@@ -136,8 +143,9 @@ def ask(machine: Machine, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_the_answer_is_what_the_pairs_say_with_its_lines_of_code(
-    ask: Ask, machine: Machine
+    ask: Ask, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(race, "side_of", sides.side_of)  # this interpreter, as a process says it
     asked = ask("--vary", "threads.intra=1")
     assert asked.code == 0
     assert asked.said.startswith(
@@ -302,14 +310,9 @@ def test_another_backend_is_raced_and_written(
         {"jax_eager": 0.2, "jax_xla": 0.01} if "jax_xla" in trial.modes else usual(trial)
     )
     machine.in_pairs = machine.call_s
-    monkeypatch.setattr(race, "side_of", fake_side)
     asked = ask("precision=float32")
     assert asked.said.startswith("Use JAX with XLA: 3.00× the images/s of graph"), asked.said
     assert 'os.environ["KERAS_BACKEND"] = "jax"' in asked.out
-
-
-def fake_side(name: str, text: str, words: Any, own: Any, **more: Any) -> Any:
-    return SimpleNamespace(settings=settings_of(compose_config([*words, *own])))
 
 
 def test_the_command_to_run_has_a_folder_of_ones_own(ask: Ask, tmp_path: Path) -> None:

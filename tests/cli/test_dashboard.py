@@ -35,7 +35,7 @@ def test_mistakes_are_reported_in_one_line(
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("exit_code", [0, 1])
+@pytest.mark.parametrize("exit_code", [0, pytest.param(1, marks=pytest.mark.exhaustive)])
 def test_open_shows_the_page_in_the_browser_or_says_that_there_is_none(
     tmp_path: Path, exit_code: int
 ) -> None:
@@ -81,7 +81,7 @@ def test_an_interrupted_mode_is_not_counted_as_a_failure(tmp_path: Path) -> None
     measured(tmp_path / "results")
     stopped = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.INTERRUPTED)}
     Store(tmp_path / "results").save(make_record({"graph": 0.2}, trial_id="e" * 16, modes=stopped))
-    done = fresh_command("dashboard", cwd=tmp_path)
+    done = command("dashboard", cwd=tmp_path)
     assert "failed in 1" in done.stdout
     rows = unpacked(tmp_path / "results" / "dashboard.html")[0]
     assert rows["verdict"][rows["status"].index("interrupted")] == "not_measured"

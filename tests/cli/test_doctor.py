@@ -158,6 +158,7 @@ def test_doctor_says_what_a_gpu_is_used_for_and_what_its_driver_does_not_tell(
 
 @pytest.mark.tf
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_doctor_compiles_for_a_device_that_is_named(tmp_path: Path) -> None:
     done = command("doctor", "--seconds", "0.1", "--device", "cpu", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from commands import fresh_command
+from commands import command, fresh_command
 
 from xla_sweeps.cli.explain import explain_command
 from xla_sweeps.errors import ConfigError
@@ -67,7 +67,7 @@ def test_what_this_tensorflow_compiles_is_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ("explain", "--ops", "--format", "json", "-o", "ops.json")
-    done = fresh_command(*words, cwd=tmp_path)
+    done = command(*words, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
     listed = json.loads((tmp_path / "ops.json").read_text())
     assert listed["devices"] == ["XLA_CPU_JIT", "XLA_GPU_JIT"]

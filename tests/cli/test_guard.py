@@ -89,8 +89,16 @@ def test_an_environment_that_cannot_measure_is_refused_in_a_line(tmp_path: Path)
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("modes=[graph,graph]",), "name each once; guard measures it on both sides"),
-        (("--after-with", "scenario=predict"), "scenario: both sides need the same"),
+        pytest.param(
+            ("modes=[graph,graph]",),
+            "name each once; guard measures it on both sides",
+            marks=pytest.mark.exhaustive,
+        ),
+        pytest.param(
+            ("--after-with", "scenario=predict"),
+            "scenario: both sides need the same",
+            marks=pytest.mark.exhaustive,
+        ),
         (("--after-with", "precision=half"), f"--after {PYTHON}: unknown precision 'half'"),
     ],
 )
@@ -99,7 +107,7 @@ def test_sides_that_cannot_be_compared_are_refused(words: tuple[str, ...], says:
 
 
 @pytest.mark.usefixtures("nothing_is_measured")
-@pytest.mark.parametrize("side", ["before", "after"])
+@pytest.mark.parametrize("side", ["before", pytest.param("after", marks=pytest.mark.exhaustive)])
 def test_a_file_that_one_side_lacks_is_named_with_the_side(folders: Path, side: str) -> None:
     places = {"before": f"{PYTHON}@{folders / 'a'}", "after": f"{PYTHON}@{folders / 'b'}"}
     for name, text in places.items():

@@ -193,7 +193,7 @@ TOO_LONG = f"{'x' * 60}…: File name too long"
         *cases(REFUSED),
         (["dashboard", "--title", "\udcff"], "the argument '\\udcff' is not valid UTF-8"),
         (["effort.replicates=" + "9" * 30], "effort.replicates=9"),
-        ([f"modes=[{','.join(['graph'] * 2000)}]"], "modes: 2,000 of them; a trial compares at"),
+        ([f"modes=[{','.join(['graph'] * 200)}]"], "modes: 200 of them; a trial compares at"),
         (
             ["seed=" + "1" * 5000],
             f"cannot read the override 'seed={'1' * 55}…': it has a number of",
@@ -281,7 +281,16 @@ def test_a_sweep_file_that_cannot_be_run_says_where(
     assert refusal(["sweep", "s.yaml", "--dry-run"], capsys).startswith(line)
 
 
-@pytest.mark.parametrize("arguments", [["push"], ["agents", "a/b/c"], ["tracker=wandb"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["push"],
+        *(
+            pytest.param(words, marks=pytest.mark.exhaustive)
+            for words in (["agents", "a/b/c"], ["tracker=wandb"])
+        ),
+    ],
+)
 def test_a_user_without_a_home_folder_is_told_that_the_key_is_missing(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -300,7 +309,13 @@ def test_an_address_that_is_none_is_refused(
     assert refusal(["push"], capsys).startswith("tracker=wandb: ")
 
 
-@pytest.mark.parametrize("text", ["~/x", "a(1)", "a=b", "é", "a,b", "a b&c"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("~/x", "a b&c"),
+        *(pytest.param(text, marks=pytest.mark.exhaustive) for text in ("a(1)", "a=b", "é", "a,b")),
+    ],
+)
 def test_a_text_that_must_be_quoted_is_shown_quoted_as_a_shell_takes_it(
     text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -138,6 +138,7 @@ def build():
 
 @pytest.mark.tf
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_model_that_compiles_for_each_value_is_told_apart_by_the_real_command(
     tmp_path: Path,
 ) -> None:

@@ -108,15 +108,15 @@ start() {
 
 stop() {
   scancel --full -u "$(id -un)" 2>/dev/null || true
-  for name in slurmd-n0 slurmd-n1 slurmctld munged; do
-    if alive "$name"; then
-      pid=$(cat "$sim/run/$name.pid")
-      kill "$pid"
-      for _ in $(seq 60); do
-        kill -0 "$pid" 2>/dev/null || break
-        sleep 0.1
-      done
-    fi
+  local names="slurmd-n0 slurmd-n1 slurmctld munged" name
+  for name in $names; do
+    if alive "$name"; then kill "$(cat "$sim/run/$name.pid")"; fi
+  done
+  for name in $names; do
+    for _ in $(seq 60); do
+      alive "$name" || break
+      sleep 0.1
+    done
     rm -f "$sim/run/$name.pid"
   done
 }

@@ -22,6 +22,8 @@ from xla_sweeps.sweeps.launchers.slots import Slot
 from xla_sweeps.sweeps.search import expand
 from xla_sweeps.system import devices, environment
 
+pytestmark = pytest.mark.usefixtures("composed_once")
+
 SLOT = Slot(name="cpu", device=devices.devices()[-1])
 
 

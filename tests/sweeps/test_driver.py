@@ -29,8 +29,11 @@ from xla_sweeps.sweeps.launchers.job import Ended, Job
 from xla_sweeps.sweeps.launchers.local import STOP_GRACE_S, LocalLauncher
 from xla_sweeps.sweeps.plan import assign_records
 
-PLACES = [{"slots": 2}, {"slots": 1, "AHEAD": "1"}]
-"""Two devices, or one on which a second trial prepares ahead."""
+PLACES = [
+    {"slots": 1, "AHEAD": "1"},
+    pytest.param({"slots": 2}, marks=pytest.mark.exhaustive),
+]
+"""One device on which a second trial prepares ahead, or two."""
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow
 import pytest
 from dashboard_data import unpack
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from xla_sweeps.report.dashboard.build import pack
@@ -58,6 +58,7 @@ def test_numbers_are_packed_with_four_and_a_half_digits(values: list[float | Non
             assert restored == pytest.approx(0.0, abs=2 * SMALLEST)
 
 
+@settings(max_examples=30)
 @given(some.lists(some.text(some.characters(codec="utf-8"))))
 def test_any_text_is_unpacked_unchanged(values: list[str]) -> None:
     columns, meta = unpack(pack(table(word=values), {"words": values}))

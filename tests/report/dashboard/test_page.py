@@ -6,6 +6,7 @@ import base64
 import gzip
 import hashlib
 import html
+import itertools
 import json
 import re
 from collections.abc import Callable
@@ -219,25 +220,23 @@ def test_the_page_that_the_command_writes_draws_without_an_error(
     assert axe_violations(browser) == []
 
 
+DAILY = [(DESKTOP, True, False), (PHONE, False, True)]
+
+
 @pytest.mark.parametrize(
-    ("size", "dark"),
+    ("size", "dark", "all_open"),
     [
-        (DESKTOP, True),
-        (PHONE, False),
-        pytest.param(DESKTOP, False, marks=pytest.mark.exhaustive),
-        pytest.param(PHONE, True, marks=pytest.mark.exhaustive),
+        pytest.param(*case, marks=() if case in DAILY else pytest.mark.exhaustive)
+        for case in itertools.product((DESKTOP, PHONE), (True, False), (True, False))
     ],
-    ids=["desktop-dark", "phone-light", "desktop-light", "phone-dark"],
+    ids=lambda value: {DESKTOP: "desktop", PHONE: "phone"}.get(value, str(value)),
 )
 def test_the_accessibility_checker_finds_nothing(
-    browser: Browser, study: Studies, dark: bool, size: tuple[int, int]
+    browser: Browser, study: Studies, dark: bool, size: tuple[int, int], all_open: bool
 ) -> None:
-    """As it opens, and with all details open on fewer rows: large tables take the checker long."""
-    visit(browser, study(45), dark=dark, size=size)
-    draw_everything(browser)
-    assert axe_violations(browser) == []
-    visit(browser, study(12), dark=dark, size=size)
-    open_everything(browser)
+    """As it opens, or with all details open on fewer rows: large tables take the checker long."""
+    visit(browser, study(12 if all_open else 45), dark=dark, size=size)
+    (open_everything if all_open else draw_everything)(browser)
     assert axe_violations(browser) == []
 
 
@@ -265,13 +264,16 @@ def test_the_section_of_changes_is_shown_if_two_folders_are_compared(
     assert axe_violations(browser) == []
 
 
-@pytest.mark.each_browser
-def test_a_phone_needs_no_sideways_scrolling_and_few_screens(
-    browser: Browser, study: Studies
+@pytest.mark.parametrize("count", [900, pytest.param(5000, marks=pytest.mark.exhaustive)])
+def test_many_rows_take_few_screens_of_a_phone(
+    browser: Browser, study: Studies, count: int
 ) -> None:
-    visit(browser, study(5000), size=PHONE)
+    visit(browser, study(count), size=PHONE)
     draw_everything(browser)
     assert browser.evaluate("document.documentElement.scrollHeight") <= 14 * PHONE[1]
+
+
+def test_a_phone_needs_no_sideways_scrolling(browser: Browser, study: Studies) -> None:
     visit(browser, study(300), size=PHONE)
     draw_everything(browser)
     widest = "Math.max(document.documentElement.scrollWidth, document.body.scrollWidth)"
@@ -334,7 +336,6 @@ def test_chips_are_pressed_by_key_and_keep_the_focus(browser: Browser, study: St
     assert browser.evaluate("xlaSweeps.rows()") == everything
 
 
-@pytest.mark.each_browser
 def test_a_list_of_filters_opens_and_closes_by_key(browser: Browser, study: Studies) -> None:
     visit(browser, study(300))
     focus_by_tab(browser, "element.tagName === 'SUMMARY' && element.textContent === 'any device'")

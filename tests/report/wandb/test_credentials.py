@@ -54,7 +54,13 @@ def test_online_tracking_without_a_key_is_refused_with_the_ways_to_fix_it(wandb:
     )
 
 
-@pytest.mark.parametrize("line", ["import wandb_of_tomorrow", "errors = login = lambda: True"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import wandb_of_tomorrow",
+        pytest.param("errors = login = lambda: True", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_another_version_of_the_client_is_told_with_its_own_words(
     wandb: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
@@ -64,6 +70,7 @@ def test_another_version_of_the_client_is_told_with_its_own_words(
     assert re.search(rf"tracker=wandb: the W&B client failed: .*{error}.*; or use", refusal())
 
 
+@pytest.mark.exhaustive  # daily: a key that was stored for another server
 def test_after_wandb_login_the_client_is_logged_in_to_its_own_default_server(wandb: Run) -> None:
     wandb(API_KEY)
     require_login()
@@ -76,7 +83,8 @@ def test_a_key_counts_for_the_server_that_it_was_stored_for_only(
     wandb: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wandb("--host", OWN, API_KEY)
-    assert (login().url, login().logged_in) == (OWN, True)
+    own = login()
+    assert (own.url, own.logged_in) == (OWN, True)
     monkeypatch.setenv("WANDB_BASE_URL", "https://wandb.example.org:8444")
     assert refusal().startswith(
         "tracker=wandb: W&B needs an API key for https://wandb.example.org:8444: run `wandb login`"

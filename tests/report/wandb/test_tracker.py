@@ -205,14 +205,12 @@ def test_a_stopped_run_is_marked_as_preempting_and_push_adds_what_is_missing(
     assert_repaired(server, head, tmp_path / "push.log")
 
 
-def faults(daily: str) -> list[Any]:
-    """The faults of a server, of which one is tried daily."""
-    marks = {daily: ()}
-    each = ("fail", "hang", "die")
-    return [pytest.param(name, marks=marks.get(name, pytest.mark.exhaustive)) for name in each]
+FAULTS = ("fail", "hang", "die")
 
 
-@pytest.mark.parametrize("fault", faults("fail"))
+@pytest.mark.parametrize(
+    "fault", ["die", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in FAULTS[:2])]
+)
 def test_a_server_that_is_down_from_the_start_leaves_an_offline_run_and_push_repairs_it(
     server: WandbServer, tmp_path: Path, fault: str
 ) -> None:
@@ -229,7 +227,8 @@ def test_a_server_that_is_down_from_the_start_leaves_an_offline_run_and_push_rep
     assert_repaired(server, head, tmp_path / "push.log")
 
 
-@pytest.mark.parametrize("fault", faults("die"))
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.exhaustive  # daily: an agent's run in test_push.py, whose server dies
 def test_a_server_that_fails_during_a_run_delays_nothing_and_push_repairs_the_run(
     server: WandbServer, tmp_path: Path, fault: str
 ) -> None:
@@ -248,6 +247,7 @@ def test_a_server_that_fails_during_a_run_delays_nothing_and_push_repairs_the_ru
     assert_repaired(server, head, tmp_path / "push.log")
 
 
+@pytest.mark.exhaustive
 def test_a_server_that_hangs_after_the_upload_leaves_a_run_with_an_address(
     server: WandbServer, tmp_path: Path
 ) -> None:
@@ -266,6 +266,7 @@ def test_a_server_that_hangs_after_the_upload_leaves_a_run_with_an_address(
     )
 
 
+@pytest.mark.exhaustive  # daily: `push` adds the rounds of one to the run of another
 def test_a_second_command_adds_its_rounds_to_the_same_run(
     server: WandbServer, tmp_path: Path
 ) -> None:

@@ -93,25 +93,28 @@ def publish_now(server: WandbServer, results_dir: Path, **options: Any) -> Publi
 
 @pytest.fixture(scope="module")
 def results_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three trials, whose runs are on the server."""
+    """Two trials, whose runs are on the server."""
     return tmp_path_factory.mktemp("published") / "r"
 
 
 @pytest.fixture(scope="module")
 def reports(results_dir: Path) -> Iterator[list[Published]]:
-    """A report, the same again with a registry, and once more with another trial."""
+    """A report, the same again with a registry, and once more with a trial too many for it."""
     with wandb_server() as server, pytest.MonkeyPatch.context() as patch:
         log_in(server, results_dir.parent / "home", patch)
         for name in ("SPEC_S", "STEP_S", "CONFIRM_S"):
             patch.setattr(publish, name, 300.0)
-        measure(results_dir, "a", "b", "c")
+        measure(results_dir, "a", "b")
         assert results.push_command([str(results_dir)]) == 0
         for name, value in OF_A_SWEEP.items():
             patch.setenv(f"WANDB_{name}", value)
         made = [publish_now(server, results_dir)]
         made.append(publish_now(server, results_dir, registry="benchmarks"))
         measure(results_dir, "d", day=2)
-        made.append(publish_now(server, results_dir, registry="benchmarks"))
+        with pytest.MonkeyPatch.context() as limits:
+            limits.setattr(publish, "TABLE_ROWS", 2)
+            limits.setattr("xla_sweeps.report.dashboard.build.MAX_ROWS", 2)
+            made.append(publish_now(server, results_dir, registry="benchmarks"))
         yield made
 
 
@@ -153,11 +156,11 @@ def test_report_and_summary_run_are_uploaded_completely(
     assert overall_answer(overview(rows)) in told
     assert "- devices: Some CPU" in told
     assert f"[summary run]({made.url}/tester/xla-sweeps/runs/{run.name})" in told
-    assert "computed from all 3 trials" in told
+    assert "computed from all 2 trials" in told
     assert (run.state, run.exit_code, run.sweep, run.group) == ("finished", 0, "", "")
     assert run.name.startswith("summary-")
     assert run.summary["geomean"] == pytest.approx(overview(rows).geomean)
-    assert run.summary["trials"] == 3
+    assert run.summary["trials"] == 2
     committed = [(kind, "COMMITTED") for kind in ("dataset", "report", "run_table")]
     assert made.kinds == committed
     assert made.files["dashboard.html"].startswith(b"<!doctype html>")
@@ -165,7 +168,7 @@ def test_report_and_summary_run_are_uploaded_completely(
     table = json.loads(made.files["comparison.table.json"])
     assert tuple(table["columns"]) == publish.TABLE_COLUMNS
     model = table["columns"].index("model")
-    assert [row[model] for row in table["data"]] == ["a", "b", "c"]
+    assert [row[model] for row in table["data"]] == ["a", "b"]
 
 
 def test_the_same_report_again_adds_nothing_but_its_link(reports: list[Published]) -> None:
@@ -184,11 +187,24 @@ def test_new_results_update_the_report_and_their_link(reports: list[Published]) 
     _, second, third = reports
     assert "(updated)" in third.out
     assert "run `xla-sweeps push`" in third.err
-    assert "1 of 4 trials may not be on W&B" in third.err
-    assert "Computed from 4 trials" in third.view.description
+    assert "1 of 3 trials may not be on W&B" in third.err
+    assert "Computed from 3 trials" in third.view.description
     assert third.view.id == second.view.id
-    assert (third.summary.summary["trials"], len(third.summary.rows)) == (4, 2)
+    assert (third.summary.summary["trials"], len(third.summary.rows)) == (3, 2)
     assert len({link[-1] for link in third.links}) == 2
+
+
+def test_a_long_table_is_cut_with_a_note_and_too_many_rows_omit_the_page(
+    reports: list[Published],
+) -> None:
+    _, second, third = reports
+    assert "The table has the first 2 of 3 rows" in texts(third.view)
+    summary = third.summary.summary
+    assert (summary["table_rows"], summary["headline_rows"]) == (2, 3)
+    assert summary["comparison"]["nrows"] == 2
+    told = "the summary run gets no page: dashboard: 9 rows are more than a page holds"
+    assert told in third.err
+    assert third.files["dashboard.html"] == second.files["dashboard.html"], "none was made"
 
 
 def test_panels_use_keys_that_runs_have_and_show_trials_alone(
@@ -298,27 +314,6 @@ def test_a_copy_and_a_report_of_ones_own_are_left_alone_and_other_results_have_t
     assert len(server.runs) == 2
 
 
-def test_a_long_table_is_cut_with_a_note_and_too_many_rows_omit_the_page(
-    server: WandbServer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(publish, "TABLE_ROWS", 2)
-    monkeypatch.setattr("xla_sweeps.report.dashboard.build.MAX_ROWS", 2)
-    measure(tmp_path / "r", "a", "b", "c")
-    report(tmp_path / "r", entity="team", project="p")
-    view = only(server.pages.of_type("runs"))
-    assert (view.entity, view.project) == ("team", "p")
-    assert "The table has the first 2 of 3 rows" in texts(view)
-    (run,) = server.runs.values()
-    assert (run.summary["table_rows"], run.summary["headline_rows"]) == (2, 3)
-    assert run.summary["comparison"]["nrows"] == 2
-    told = capsys.readouterr().err
-    assert "the summary run gets no page: dashboard: 9 rows are more than a page holds" in told
-    assert "dashboard.html" not in uploaded(server)
-
-
 def test_a_dry_run_needs_no_account_and_no_network(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -349,8 +344,11 @@ def test_what_changed_since_other_results_is_a_section_on_request(
     monkeypatch.setattr(publish, "spec", lambda plan: plan)
     measure(tmp_path / "old", "b", "a")
     measure(tmp_path / "new", "a", "b")
-    assert report(tmp_path / "new", dry_run=True, against=tmp_path / "old") == 0
-    *_, changed, last = json.loads(capsys.readouterr().out)["sections"]
+    asked = {"against": tmp_path / "old", "entity": "team", "project": "p"}
+    assert report(tmp_path / "new", dry_run=True, **asked) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert (plan["entity"], plan["project"]) == ("team", "p")
+    *_, changed, last = plan["sections"]
     assert (changed["question"], last["question"]) == ("What changed?", "Everything")
     assert changed["text"].startswith("**new (B) against old (A)**")
     compared = changes.summary(compare.between(tmp_path / "old", tmp_path / "new"))

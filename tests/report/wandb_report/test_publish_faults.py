@@ -17,7 +17,7 @@ from xla_sweeps.store.claim import lock_file
 NOTHING = "neither the summary run nor the report was written"
 
 
-FAULTS = ("refused", "hanging")
+FAULTS = ("dead", "refused", "hanging")
 
 
 def refusal(results_dir: Path) -> str:
@@ -30,9 +30,8 @@ def refusal(results_dir: Path) -> str:
     return text
 
 
-@pytest.mark.parametrize(
-    "fault", ["dead", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in FAULTS)]
-)
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.exhaustive  # daily: the same of `push`
 def test_a_server_that_does_not_answer_is_reported_in_one_line(
     server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
@@ -116,6 +115,7 @@ def test_a_table_that_the_server_does_not_show_is_a_warning(
     )
 
 
+@pytest.mark.exhaustive
 def test_a_server_that_stores_something_else_is_detected(
     server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

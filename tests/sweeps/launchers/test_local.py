@@ -32,21 +32,25 @@ from xla_sweeps.system.leases import LEASES, Leases, lease_names, whole_replicat
 from xla_sweeps.system.process import children
 
 DEFINITION = """
-name: four
 method: grid
 parameters:
   model: {value: mobilenet_v2}
   modes: {value: [graph, xla]}
   effort.duplicates: {value: 0}
-  batch_size: {values: [1, 2, 3, 4]}
+  batch_size: {values: SIZES}
 """
 
 
 def swept(
-    folder: Path, *words: str, seconds: int = 1, meanwhile: Callable[[], object] = lambda: None
+    folder: Path,
+    *words: str,
+    count: int = 2,
+    seconds: int = 1,
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> list[Record]:
-    """The records of four trials by the real command line, each measured so long and more."""
-    (folder / "s.yaml").write_text(DEFINITION)
+    """The records of some trials by the real command line, each measured so long and more."""
+    sizes = str([*range(1, count + 1)])
+    (folder / "s.yaml").write_text(DEFINITION.replace("SIZES", sizes))
     given = ["s.yaml", "results_dir=results", "device=cpu", "tracker=none", "ui=plain", *words]
     scripted = {"FAKE_WORKER": f"last:{seconds}", LEASES: str(folder / "leases")}
     with subprocess.Popen(
@@ -83,12 +87,18 @@ def overlaps(spans: Iterable[tuple[float, float]]) -> int:
     return sum(one[0] < other[1] and other[0] < one[1] for one, other in combinations(spans, 2))
 
 
-@pytest.mark.parametrize("words", [("--ahead", "1"), ("--ahead", "3", "--compile-ahead")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(("--ahead", "1"), marks=pytest.mark.exhaustive),
+        ("--ahead", "3", "--compile-ahead"),
+    ],
+)
 def test_trials_prepare_beside_each_other_and_each_measures_alone(
     words: tuple[str, ...], tmp_path: Path
 ) -> None:
     records = swept(tmp_path, *words)
-    assert len(records) == 4
+    assert len(records) == 2
     assert overlaps(map(ran, records))
     assert not overlaps(map(measured, records))
     waited = [record.seconds["turns"] for record in records]
@@ -97,16 +107,18 @@ def test_trials_prepare_beside_each_other_and_each_measures_alone(
     for record, span_s, turns_s in zip(records, spans, waited, strict=True):
         assert wall_s(record) == pytest.approx(span_s - turns_s), "as alone: forecasts count it"
     marked = [flag.flag for record in records for flag in record.flags]
-    assert marked.count(Flag.COMPILED_AHEAD) == (4 if "--compile-ahead" in words else 0)
+    assert marked.count(Flag.COMPILED_AHEAD) == (2 if "--compile-ahead" in words else 0)
 
 
+@pytest.mark.exhaustive  # daily: a sweep of test_sweep.py
 def test_none_prepares_ahead_unless_somebody_wants_it(tmp_path: Path) -> None:
     records = swept(tmp_path, seconds=0)
-    assert len(records) == 4
+    assert len(records) == 2
     assert not overlaps(map(ran, records))
     assert all("turns" not in record.seconds for record in records)
 
 
+@pytest.mark.exhaustive  # daily: a worker of two in one trial is killed
 def test_a_worker_that_dies_while_it_waits_for_its_turn_costs_its_own_trial_alone(
     tmp_path: Path,
 ) -> None:
@@ -124,7 +136,7 @@ def test_a_worker_that_dies_while_it_waits_for_its_turn_costs_its_own_trial_alon
                 os.kill(worker, signal.SIGKILL)
                 return
 
-    records = swept(tmp_path, "--ahead", "1", seconds=4, meanwhile=kill_one_that_waits)
+    records = swept(tmp_path, "--ahead", "1", count=4, seconds=4, meanwhile=kill_one_that_waits)
     assert Counter(record.status for record in records) == {Status.OK: 4, Status.CRASHED: 1}
     (crashed,) = (record for record in records if record.status is Status.CRASHED)
     assert not crashed.rounds

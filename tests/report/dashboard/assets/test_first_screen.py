@@ -64,7 +64,6 @@ def three_modes(number: int = 1, **changes: Any) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.each_browser
 @pytest.mark.parametrize(
     ("size", "parts"),
     [
@@ -76,13 +75,13 @@ def three_modes(number: int = 1, **changes: Any) -> list[dict[str, Any]]:
 def test_the_first_screen_has_the_pickers_and_the_answer(
     browser: Browser, study: Studies, size: tuple[int, int], parts: tuple[str, ...]
 ) -> None:
-    visit(browser, study(5000), size=size)
+    visit(browser, study(900), size=size)
     for part in parts:
         assert 0 < browser.evaluate(BOTTOM.format(part)) <= size[1], part
 
 
 def test_a_row_for_each_device_has_its_own_figures(browser: Browser, study: Studies) -> None:
-    page = study(5000)
+    page = study(900)
     visit(browser, page)
     lines = browser.evaluate(
         """[...document.querySelectorAll('#answer-rows tbody tr')].map((row) =>
@@ -242,7 +241,12 @@ def test_the_headline_says_when_every_figure_is_contaminated(
 
 
 @pytest.mark.parametrize(
-    ("size", "most"), [((1440, 900), 120), ((1000, 800), 120), ((800, 800), 120), ((390, 844), 220)]
+    ("size", "most"),
+    [
+        ((1440, 900), 120),
+        ((390, 844), 220),
+        *(pytest.param((width, 800), 120, marks=pytest.mark.exhaustive) for width in (1000, 800)),
+    ],
 )
 def test_the_answer_is_at_the_top(
     browser: Browser, study: Studies, size: tuple[int, int], most: int
@@ -255,7 +259,13 @@ def test_the_answer_is_at_the_top(
     assert browser.evaluate("document.getElementById('tokens').textContent.includes('H100')")
 
 
-@pytest.mark.parametrize("width", [1280, 1100, 1000, 900, 800, 730])
+@pytest.mark.parametrize(
+    "width",
+    [
+        *(1280, 730),
+        *(pytest.param(each, marks=pytest.mark.exhaustive) for each in (1100, 1000, 900, 800)),
+    ],
+)
 def test_the_filters_are_in_one_line_that_fits_the_window(
     browser: Browser, study: Studies, width: int
 ) -> None:
@@ -270,7 +280,6 @@ def test_the_filters_are_in_one_line_that_fits_the_window(
     assert browser.evaluate(wide) == 0
 
 
-@pytest.mark.each_browser
 def test_no_control_moves_when_something_is_chosen(browser: Browser, study: Studies) -> None:
     visit(browser, study(900), size=(1440, 900))
     before = browser.evaluate(PLACES)

@@ -48,6 +48,14 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def page(mixed: Path) -> tuple[Study, str]:
+    """The page, and its answer as it was told where it was written."""
+    path = mixed / "page.html"
+    written = build.write_page([mixed], path)
+    return Study(uri=path.as_uri(), rows=[], meta={}, path=path), written.answer
+
+
+@pytest.fixture(scope="module")
 def rows(mixed: Path) -> list[Row]:
     """The calls of XLA against graph, of each question the row with the most replicates."""
     done = command("results", str(mixed), "--format", "csv", cwd=mixed)
@@ -121,11 +129,10 @@ def cost_of(own: list[Row]) -> str:
 
 
 def test_every_word_and_number_of_the_first_screen_is_that_of_its_rows(
-    browser: Browser, mixed: Path, rows: list[Row]
+    browser: Browser, page: tuple[Study, str], rows: list[Row]
 ) -> None:
-    page = mixed / "page.html"
-    written = build.write_page([mixed], page)
-    visit(browser, Study(uri=page.as_uri(), rows=[], meta={}, path=page), size=(1440, 900))
+    study, answer = page
+    visit(browser, study, size=(1440, 900))
     assert {row["device"] for row in rows} == {*DEVICES}
     assert browser.evaluate("document.getElementById('answer-sentence').innerText.trim()") == (
         "It depends on the device."
@@ -156,7 +163,7 @@ def test_every_word_and_number_of_the_first_screen_is_that_of_its_rows(
         said[short] = (
             f"{faster} faster, {slower} slower" if word == "Mixed." else f"{low} to {high}"
         )
-    assert written.answer.startswith(
+    assert answer.startswith(
         f"It depends on the device. Usually yes on H100 80GB HBM3 ({said['H100 80GB HBM3']}), "
         f"mixed on Xeon ({said['Xeon']})."
     )
@@ -168,11 +175,9 @@ def test_every_word_and_number_of_the_first_screen_is_that_of_its_rows(
 
 
 def test_the_page_of_several_devices_is_printed_on_five_sheets(
-    browser: Browser, mixed: Path
+    browser: Browser, page: tuple[Study, str]
 ) -> None:
     if browser.kind != "chromium":
         pytest.skip("only Chromium prints without a dialog")
-    page = mixed / "printed.html"
-    build.write_page([mixed], page)
-    visit(browser, Study(uri=page.as_uri(), rows=[], meta={}, path=page))
+    visit(browser, page[0])
     assert 2 < browser.count_sheets() <= 5

@@ -57,7 +57,7 @@ SELECTIONS: dict[str, Filters] = {
 
 
 def test_every_selection_shows_its_rows_and_their_figures(browser: Browser, study: Studies) -> None:
-    page = study(5000)
+    page = study(1200)
     visit(browser, page)
     for name, filters in SELECTIONS.items():
         if filters:

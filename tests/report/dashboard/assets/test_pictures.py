@@ -87,7 +87,6 @@ def test_a_picture_of_two_folders_says_when_they_were_measured(
     assert " Nov 2026" in words_of(picture(browser, "difference"))
 
 
-@pytest.mark.each_browser
 def test_a_picture_from_a_phone_runs_over_no_edge(browser: Browser, study: Studies) -> None:
     visit(browser, study(900), size=PHONE)
     draw_everything(browser)

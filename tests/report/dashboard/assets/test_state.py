@@ -98,7 +98,6 @@ def test_the_counts_beside_a_filters_values_follow_the_other_filters(
             assert number == f"{len(rows):,}", (column, value)
 
 
-@pytest.mark.each_browser
 def test_back_and_forward_restore_each_choice(browser: Browser, study: Studies) -> None:
     page = study(300)
     visit(browser, page)

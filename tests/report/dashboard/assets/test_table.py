@@ -18,7 +18,6 @@ pytestmark = pytest.mark.browser
 Studies = Callable[[int], Study]
 
 
-@pytest.mark.each_browser
 def test_the_csv_file_contains_every_column_of_the_rows_shown(
     browser: Browser, study: Studies
 ) -> None:

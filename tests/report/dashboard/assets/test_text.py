@@ -106,7 +106,6 @@ def shown_in_full(browser: Browser, page: Study) -> None:
     open_everything(browser)
 
 
-@pytest.mark.each_browser
 def test_texts_are_shown_unchanged_and_none_becomes_an_element_or_a_script(
     browser: Browser, nasty: Study
 ) -> None:
