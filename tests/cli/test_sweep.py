@@ -344,6 +344,7 @@ def test_a_definition_of_the_package_is_run_by_its_name_from_any_folder(tmp_path
     assert own.returncode == 2, "a file comes before a name"
 
 
+@pytest.mark.exhaustive  # daily: an experiment of one's own, below
 def test_models_of_ones_own_are_swept_and_resumed(tmp_path: Path) -> None:
     own_model(tmp_path)
     definition(tmp_path, model={"value": "tiny"})
