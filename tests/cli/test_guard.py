@@ -150,7 +150,7 @@ def folders(tmp_path: Path) -> Path:
 def test_a_slower_folder_is_found_and_fails_the_guard(
     folders: Path, fail_on: tuple[str, ...], code: int
 ) -> None:
-    (folders / "b" / "repeat").write_text("500")
+    (folders / "b" / "repeat").write_text("30")
     done = guard(folders, *fail_on, "--format", "json", "-o", "out.json")
     assert done.returncode == code, done.stderr
     document: dict[str, Any] = json.loads((folders / "out.json").read_bytes())

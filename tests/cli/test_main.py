@@ -62,7 +62,7 @@ def test_the_version_is_shown(tmp_path: Path) -> None:
 
 
 def test_a_mistake_is_one_line_with_exit_code_2_and_nothing_is_written(tmp_path: Path) -> None:
-    done = fresh_command("-m", "model=resnet50,vgg61", cwd=tmp_path)
+    done = command("-m", "model=resnet50,vgg61", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("xla-sweeps: unknown model 'vgg61'. Did you mean 'vgg1")
     assert done.stderr.count("\n") == 1

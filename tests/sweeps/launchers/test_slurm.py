@@ -64,6 +64,7 @@ def test_an_array_runs_each_trial_once_several_in_a_task_and_one_that_dies_twice
 
 @needs_slurm
 @pytest.mark.usefixtures("cluster")
+@pytest.mark.exhaustive  # daily: the script that asks for a kind
 def test_trials_go_to_the_kind_of_gpu_that_they_ask_for(tmp_path: Path) -> None:
     engine = launcher(tmp_path)
     kinds = {"a": "A100", "b": "V100", "c": "A100", "d": "V100"}

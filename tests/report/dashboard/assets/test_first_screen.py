@@ -296,7 +296,6 @@ def test_no_control_moves_when_something_is_chosen(browser: Browser, study: Stud
         assert browser.evaluate(PLACES) == before, (column, value)
 
 
-@pytest.mark.each_browser
 def test_a_link_to_a_section_leads_to_its_heading(browser: Browser, study: Studies) -> None:
     """By a click or from outside, in turn; whatever is drawn on the way, and with motion on."""
     page = study(900)

@@ -128,6 +128,7 @@ def cost_of(own: list[Row]) -> str:
     )
 
 
+@pytest.mark.exhaustive  # daily: made-up rows in test_first_screen.py
 def test_every_word_and_number_of_the_first_screen_is_that_of_its_rows(
     browser: Browser, page: tuple[Study, str], rows: list[Row]
 ) -> None:
@@ -174,6 +175,7 @@ def test_every_word_and_number_of_the_first_screen_is_that_of_its_rows(
     assert browser.complaints == []
 
 
+@pytest.mark.exhaustive  # daily: a long chart on paper in test_charts.py
 def test_the_page_of_several_devices_is_printed_on_five_sheets(
     browser: Browser, page: tuple[Study, str]
 ) -> None:

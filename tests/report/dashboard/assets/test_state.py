@@ -197,7 +197,6 @@ def test_a_failures_command_is_copied(browser: Browser, study: Studies) -> None:
     assert command == expected
 
 
-@pytest.mark.each_browser
 def test_the_link_is_copied_with_every_choice(browser: Browser, study: Studies) -> None:
     visit(browser, study(300), [("family", "ResNetV1")])
     browser.click("#copy-link")
