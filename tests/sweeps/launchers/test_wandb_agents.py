@@ -243,7 +243,6 @@ def test_a_server_gets_a_search_of_its_own_in_place_of_a_scheduler(
     assert "scheduler" not in sweep.config, "agents would wait for its process"
 
 
-@pytest.mark.exhaustive  # daily: a stopped run in test_tracker.py, the shim below
 def test_a_run_stopped_in_the_page_is_resumed_and_sigterm_saves_it_and_leaves_no_process(
     server: WandbServer, tmp_path: Path
 ) -> None:
