@@ -126,5 +126,10 @@ def restored() -> Any:
 NUMBER = 3
 
 
+def a_class() -> type[Any]:
+    kind: type[Any] = keras.Sequential
+    return kind
+
+
 def breaks() -> None:
     raise RuntimeError("the weights are elsewhere\nand more lines")

@@ -141,6 +141,7 @@ def test_a_tf_function_is_a_graph_even_when_it_is_called_eagerly() -> None:
     [
         ("own_models:nothing", "unknown function of own_models.py 'nothing'. Did you mean"),
         ("own_models:NUMBER", "returned a int, which cannot be called on a batch"),
+        ("own_models:a_class", "returned the class Sequential; return an instance"),
         ("own_models:breaks", "own_models:breaks failed: RuntimeError: the weights are elsewhere"),
         ("broken.py:build", "broken.py, line 1: not valid Python: "),
         ("absent.py:build", "ModuleNotFoundError: No module named 'nothing_here' (absent.py:2)"),

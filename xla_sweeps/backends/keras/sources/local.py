@@ -49,6 +49,8 @@ def load(spec: ModelSpec, *, batch_size: int, first: Wrap) -> LoadedModel:
     built = _call_function(path, spec)
     if _is_keras_model(built):
         return _from_keras(built, spec, batch_size, first, rebuildable=True)
+    if isinstance(built, type):
+        raise ConfigError(f"path={path} returned the class {built.__name__}; return an instance")
     if not callable(built):
         raise ConfigError(
             f"path={path} returned a {type(built).__name__}, which cannot be called on a batch"
