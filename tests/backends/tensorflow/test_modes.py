@@ -49,7 +49,7 @@ def test_every_mode_is_proved_to_be_in_force_and_computes_the_same(mode: Mode) -
 @pytest.mark.parametrize(
     ("output", "says"),
     [
-        ([np.zeros(3)], "a ndarray"),
+        ([np.zeros(3)], "a NumPy array"),
         ((number for number in range(3)), "a generator"),
     ],
 )
