@@ -36,7 +36,7 @@ DAILY: dict[tuple[str, Scenario], tuple[str, ...]] = {
     ("tensorflow", Scenario.CALL): ("graph", "xla"),
     ("jax", Scenario.CALL): ("jax_eager", "jax_xla"),
 }
-"""What differs most; the rest goes the same ways."""
+"""Modes that differ most; the others go the same ways."""
 
 MODES: dict[tuple[str, Scenario], tuple[str, ...]] = {
     (backend, scenario): tuple(

@@ -172,7 +172,7 @@ def training_with_its_own_loss() -> Any:
         model.compile(loss="mse")
         return model
 
-    return Desk(make, "train_step", library=OWN, modes=MODES["train_step"][:2]).measured()
+    return Desk(make, "train_step", library=OWN, modes=MODES["train_step"][:3]).measured()
 
 
 def measured_predict() -> Any:
@@ -324,7 +324,7 @@ COMMON = (
 )
 
 OTHERS = (training_with_dropout, training_in_half, no_gpu)
-"""Of the engines that none of the tests of TensorFlow run on."""
+"""Checks of the engines on which none of the tests of TensorFlow run."""
 
 CHECKS: dict[str, tuple[Callable[[], Any], ...]] = {
     "tensorflow": COMMON,

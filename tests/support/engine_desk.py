@@ -28,9 +28,9 @@ ENGINE = sys.argv[1]
 _MODES: dict[str, dict[str, tuple[str, ...]]] = {
     "tensorflow": {
         "call": ("eager", "graph", "xla"),
-        "train_step": ("eager", "xla", "train_on_batch_xla"),
-        "predict": ("predict_graph", "predict_xla"),
-        "new_shapes": ("graph_dynamic", "xla"),
+        "train_step": ("eager", "graph", "xla", "train_on_batch_xla"),
+        "predict": ("eager", "call_host", "predict_graph", "predict_xla"),
+        "new_shapes": ("eager", "graph", "graph_dynamic", "xla"),
     },
     "jax": {
         "call": ("jax_eager", "jax_xla"),

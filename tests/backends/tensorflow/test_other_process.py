@@ -81,7 +81,7 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What a process showed that has the options of a trial, oneDNN off, and two CPUs."""
+    """Findings of a process that has the options of a trial, oneDNN off, and two CPUs."""
     words = ["device=cpu", f"results_dir={tmp_path_factory.mktemp('results')}"]
     asked = settings_of(compose_config(words), environ={})
     runtime = Runtime(

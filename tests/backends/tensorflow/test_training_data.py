@@ -26,7 +26,7 @@ from xla_sweeps.schema.trial import InputSpec, ReplicateJob, Training, Trial
 pytestmark = pytest.mark.tf
 
 MODES = ("input", "xla", "fit_xla")
-"""Of those that take data: what differs, and compiles for the last batch."""
+"""Modes that take data, differ, and compile for the last batch."""
 
 PICTURES, CLASSES, BATCH, SIDE = 10, 3, 4, 16
 

@@ -234,7 +234,7 @@ DAILY = [(DESKTOP, True, False), (PHONE, False, True)]
 def test_the_accessibility_checker_finds_nothing(
     browser: Browser, study: Studies, dark: bool, size: tuple[int, int], all_open: bool
 ) -> None:
-    """As it opens, or with all details open on fewer rows: large tables take the checker long."""
+    """The page as it opens, or all details of fewer rows: large tables take the checker long."""
     visit(browser, study(12 if all_open else 45), dark=dark, size=size)
     (open_everything if all_open else draw_everything)(browser)
     assert axe_violations(browser) == []

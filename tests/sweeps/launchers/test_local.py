@@ -123,7 +123,7 @@ def test_a_worker_that_dies_while_it_waits_for_its_turn_costs_its_own_trial_alon
     tmp_path: Path,
 ) -> None:
     def kill_one_that_waits() -> None:
-        """While the other one is measured: it takes seconds until they change places."""
+        """Kill it while the other one is measured: they change places within seconds."""
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             time.sleep(0.05)

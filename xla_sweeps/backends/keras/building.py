@@ -122,7 +122,7 @@ def _present(outputs: Any) -> Any:
 
 
 def _as_dictionary(output: Any) -> Any:
-    """What such an output holds; any other one as it is."""
+    """The content of such an output; any other one as it is."""
     if isinstance(output, Mapping):
         held = dict(output)
     elif is_dataclass(output) and not isinstance(output, type):

@@ -192,7 +192,8 @@ class SlurmLauncher(Launcher):
 
     def _take_waiting(self, most: int | None = None) -> list[_Submitted]:
         with self._lock:
-            taken, self._waiting = self._waiting[:most], self._waiting[len(self._waiting[:most]) :]
+            taken = self._waiting[:most]
+            del self._waiting[:most]
         return taken
 
     def _wait_again(self, jobs: Sequence[_Submitted]) -> None:
@@ -249,7 +250,8 @@ class SlurmLauncher(Launcher):
                 return
         if not why:
             self._most = min(self._queue_limit, self._most + 1)  # others' jobs may have ended
-        for submitted in jobs if why else ():
+            return
+        for submitted in jobs:
             self._end(submitted, Ended(how=how, detail=why))
 
     def _submit_array(self, waiting: Sequence[_Submitted], accelerator: str | None) -> str:
