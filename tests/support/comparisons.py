@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 from factories import make_record
 
 from xla_sweeps.analysis.interval import Prior
-from xla_sweeps.analysis.matching import ComparedTrial, Side, compare_trial
+from xla_sweeps.analysis.matching import FIGURES, ComparedTrial, Side, compared_trial
 from xla_sweeps.analysis.pool import Pool
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.schema.record import Record
@@ -37,8 +39,14 @@ def side(
 
 def _compared(group: list[Record], pool: Pool) -> ComparedTrial:
     summary = summarize(group, pool=pool)
-    modes, figures = summary.modes, summary.figures
-    return compare_trial(group, summary.comparisons, modes=modes, figures=figures)
+    rows = summary.comparisons
+    return msgspec.structs.replace(
+        compared_trial(group, summary),
+        figures=tuple(one for one in summary.figures if one.name in FIGURES),
+        floor=rows[0].speedup.floor if rows else math.nan,
+        floor_across=rows[0].speedup.floor_across if rows else math.nan,
+        flags=rows[0].flags if rows else (),
+    )
 
 
 def trial(

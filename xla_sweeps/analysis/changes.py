@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from xla_sweeps.analysis import matching, stats
 from xla_sweeps.analysis.interval import contrast, is_noisy, verdict_of
@@ -42,8 +44,7 @@ FAIL_ON = (*_GATES, "broke", "missing")
 """Conditions that `failures` looks for, by name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One quantity of one trial, B over A.
 
     Attributes:
@@ -250,7 +251,7 @@ def as_section(difference: Difference) -> dict[str, Any]:
     return {
         "title_a": difference.title_a,
         "title_b": difference.title_b,
-        "rows": list(map(asdict, difference.changes)),
+        "rows": list(map(msgspec.structs.asdict, difference.changes)),
         "only_a": [*broke, *difference.only_a],
         "only_b": [*fixed, *difference.only_b],
         "environment": [{"what": what, "a": a, "b": b} for what, a, b in difference.environment],
@@ -354,7 +355,7 @@ def _control_discoveries(changes: Sequence[Change], *, accept_contaminated: bool
     families: dict[tuple[str, str], list[Change]] = {}
     for one in changes:
         if one.contaminated and not accept_contaminated:
-            controlled.append(replace(one, verdict=Verdict.AMBIGUOUS))
+            controlled.append(msgspec.structs.replace(one, verdict=Verdict.AMBIGUOUS))
         else:
             families.setdefault((one.scenario, one.kind), []).append(one)
     for group in families.values():
@@ -363,7 +364,7 @@ def _control_discoveries(changes: Sequence[Change], *, accept_contaminated: bool
             differs = change.verdict in (Verdict.FASTER, Verdict.SLOWER)
             falls = differs and q_value >= stats.FALSE_DISCOVERY_RATE
             verdict = Verdict.AMBIGUOUS if falls else change.verdict
-            controlled.append(replace(change, q_value=q_value, verdict=verdict))
+            controlled.append(msgspec.structs.replace(change, q_value=q_value, verdict=verdict))
     order = [Verdict.SLOWER, Verdict.FASTER, Verdict.AMBIGUOUS, Verdict.EQUIVALENT]
     scenarios = by_count(one.scenario for one in changes)
     return sorted(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+
+import msgspec
 
 from xla_sweeps.analysis import provenance
 from xla_sweeps.analysis.pool import Pool
@@ -14,7 +15,15 @@ from xla_sweeps.schema import options
 from xla_sweeps.schema.column import Part
 from xla_sweeps.schema.overrides import asked_of, runtime_text
 from xla_sweeps.schema.record import ModelFacts, Record, build_of, newest
-from xla_sweeps.schema.row import COLUMNS, QUESTION, ComparisonRow, Figure, ModeState, value_of
+from xla_sweeps.schema.row import (
+    COLUMNS,
+    QUESTION,
+    ComparisonRow,
+    Figure,
+    ModeState,
+    TrialSummary,
+    value_of,
+)
 from xla_sweeps.schema.trial import Runtime, request_id, size_text
 
 _APART = ("source", "effort", "modes")
@@ -40,14 +49,15 @@ ARROW = " → "
 """Between the devices of both sides, where they differ."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedTrial:
+class ComparedTrial(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """One trial as a comparison needs it: few bytes, as there may be ten thousand.
 
     Attributes:
         asked: equal for trials that were asked for in the same words, anywhere.
         otherwise: equal for trials that differ in the options of TensorFlow itself alone.
-        pairs: candidate and baseline of each headline comparison that has a verdict.
+        pairs: candidate and baseline of each headline comparison that has a speedup.
+        environment: names and values of what measured it, as JSON: most trials share one.
+        figures, floor, floor_across, flags: as they follow from all trials.
     """
 
     trial_id: str
@@ -64,21 +74,16 @@ class ComparedTrial:
     started_at: str
     modes: tuple[ModeState, ...]
     pairs: frozenset[tuple[str, str]]
-    figures: tuple[Figure, ...]
-    floor: float
-    floor_across: float
-    flags: tuple[str, ...]
-    environment: tuple[tuple[str, str], ...]
+    environment: str
+    figures: tuple[Figure, ...] = ()
+    floor: float = 0.0
+    floor_across: float = 0.0
+    flags: tuple[str, ...] = ()
 
 
-def compare_trial(
-    records: Sequence[Record],
-    rows: Sequence[ComparisonRow],
-    *,
-    modes: Sequence[ModeState],
-    figures: tuple[Figure, ...],
-) -> ComparedTrial:
-    """A trial as a comparison needs it."""
+def compared_trial(records: Sequence[Record], trial: TrialSummary) -> ComparedTrial:
+    """A trial as a comparison needs it, without what follows from all trials."""
+    modes, rows = trial.modes, trial.comparisons
     kept = newest(records, build_of)[0]
     last = kept[-1]
     model = next((one.model for one in reversed(records) if one.model.params), last.model)
@@ -103,11 +108,9 @@ def compare_trial(
             for row in rows
             if row.headline and row.speedup.value is not None
         ),
-        figures=tuple(one for one in figures if one.name in FIGURES),
-        floor=rows[0].speedup.floor if rows else math.nan,
-        floor_across=rows[0].speedup.floor_across if rows else math.nan,
-        flags=rows[0].flags if rows else (),
-        environment=tuple(dict.fromkeys(pair for one in kept for pair in _environment(one))),
+        environment=msgspec.json.encode(
+            list(dict.fromkeys(pair for one in kept for pair in _environment(one)))
+        ).decode(),
     )
 
 
@@ -205,8 +208,9 @@ def environment_of(pairs: Sequence[Pair]) -> tuple[tuple[str, str, str], ...]:
     sides: list[dict[str, set[str]]] = []
     for trials in ([a for _, _, a, _ in pairs], [b for *_, b in pairs]):
         values: dict[str, set[str]] = defaultdict(set)
-        for what, value in itertools.chain(*{trial.environment: None for trial in trials}):
-            values[what].add(value)
+        for environment in dict.fromkeys(trial.environment for trial in trials):
+            for what, value in msgspec.json.decode(environment):
+                values[what].add(value)
         sides.append(values)
     return tuple(
         (what, _list_values(sides[0][what]), _list_values(sides[1][what]))

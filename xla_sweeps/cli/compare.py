@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import asdict, fields
 from pathlib import Path
+
+import msgspec
 
 from xla_sweeps.analysis import changes
 from xla_sweeps.analysis.changes import Difference
@@ -57,8 +58,8 @@ def compare_command(arguments: Sequence[str]) -> int:
         accept_contaminated=options.accept_contaminated,
     )
     if options.format == "csv":
-        rows = list(map(asdict, difference.changes))
-        export.write_text(export.csv_text(rows, _COLUMNS), options.output)
+        rows = list(map(msgspec.structs.asdict, difference.changes))
+        export.write_text(export.csv_text(rows, changes.Change.__struct_fields__), options.output)
     elif options.format == "json" or options.output is not None:
         section = changes.as_section(difference)
         export.write_json({**section, "notes": list(difference.notes)}, options.output)
@@ -69,9 +70,6 @@ def compare_command(arguments: Sequence[str]) -> int:
     ignored = changes.line_on_ignored(difference, conditions)
     show_failures([*met, *filter(None, [ignored]), *unjudged])
     return 1 if met else LEFT_CODE if unjudged else 0
-
-
-_COLUMNS = tuple(field.name for field in fields(changes.Change))
 
 
 def between(
@@ -110,9 +108,8 @@ def _side(folder: Path, title: str, filters: Sequence[Filter]) -> Side:
     if filters:
         table = functools.reduce(matching, filters, rows.table)
         trials = table["trial_id"].unique().to_pylist()
-    with progress_bar(f"reading {folder}") as advance:
-        by_trial, problems = to_compare(folder, rows, only=trials, advance=advance)
-    warn(*rows.problems, *problems)
+    by_trial = to_compare(folder, rows, only=trials)
+    warn(*rows.problems)
     store = Store(folder)
     anchors = {name: store.load(name).records.get(name, []) for name in rows.anchors}
     return Side(

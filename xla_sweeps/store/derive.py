@@ -13,12 +13,13 @@ import msgspec
 from xla_sweeps.analysis import noise
 from xla_sweeps.analysis.headline import headline_clear
 from xla_sweeps.analysis.judging import NEEDED, judge_columns
+from xla_sweeps.analysis.matching import ComparedTrial, compared_trial
 from xla_sweeps.analysis.pool import Evidence, Pool, pool_of
 from xla_sweeps.analysis.summary import summarize, with_rows
 from xla_sweeps.schema.backend import Backend, backends_of
 from xla_sweeps.schema.measurement import Flag, Status
 from xla_sweeps.schema.record import Record, build_of, outcome_of, wall_s
-from xla_sweeps.schema.row import ComparisonRow, Figure, ModeState, TrialSummary, value_of
+from xla_sweeps.schema.row import ComparisonRow, Figure, TrialSummary, value_of
 from xla_sweeps.store.store import Store, try_trial
 from xla_sweeps.store.table import join_tables, table_of
 
@@ -54,7 +55,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Facts of a trial that are kept beside its rows.
 
     Attributes:
-        group: values of `_GROUP`.
+        group: values of `_GROUP`; none of a trial without rows, which learns from no other.
         complete: whether all of it could be used; else it is read again next time.
     """
 
@@ -66,7 +67,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     has_rows: bool = True
     complete: bool = True
     clear: bool = False
-    modes: tuple[ModeState, ...] = ()
+    compared: ComparedTrial | None = None
 
     def evidence(self, trial: str) -> Evidence:
         """Figures from which others learn."""
@@ -143,11 +144,12 @@ def summarize_trials(
     for name, records, unread in trials:
         folder = store.records_dir / name
         runs, unusable = try_trial(folder, partial(tuple, map(record_facts, records)))
-        trial = None
+        made = None
         if runs:
-            trial, unusable = try_trial(folder, partial(summarize, records, pool=None))
+            made, unusable = try_trial(folder, partial(_summarize, records))
+        trial, own = made or (None, Facts())
         facts[name] = msgspec.structs.replace(
-            facts_of(trial) if trial and trial.comparisons else Facts(),
+            own,
             runs=runs or (),
             has_rows=not unusable,
             complete=not (unread or unusable),
@@ -161,18 +163,18 @@ def summarize_trials(
     return Trials(join_tables([*tables, table_of(rows)]), facts, tuple(problems))
 
 
-def facts_of(trial: TrialSummary) -> Facts:
-    """Facts of a trial by which others learn from it."""
+def _summarize(records: Sequence[Record]) -> tuple[TrialSummary, Facts]:
+    """A trial by itself, and the facts by which others learn from it and `compare` knows it."""
+    trial = summarize(records, pool=None)
+    own = Facts(figures=trial.figures, compared=compared_trial(records, trial))
+    if not trial.comparisons:
+        return trial, own
     row = trial.comparisons[0]
-    return Facts(
-        figures=trial.figures,
+    return trial, msgspec.structs.replace(
+        own,
         group=tuple(str(value_of(row, name)) for name in _GROUP),
         host=row.provenance.host,
         measured_at=row.provenance.measured_at,
-        modes=tuple(
-            ModeState(label=mode.label, status=mode.status, failure=mode.failure)
-            for mode in trial.modes
-        ),
     )
 
 
@@ -206,7 +208,8 @@ def pools_of(facts: Mapping[str, Facts]) -> dict[str, Pool]:
     """The pool of each trial: what the trials of its group say together."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for trial, fact in facts.items():
-        groups.setdefault(fact.group, []).append(trial)
+        if fact.group:
+            groups.setdefault(fact.group, []).append(trial)
     pools = {}
     for trials in groups.values():
         pool = pool_of(facts[trial].evidence(trial) for trial in trials)

@@ -12,17 +12,18 @@ then; so does an edited cache, which `check` names.
 from __future__ import annotations
 
 import contextlib
+import math
 import stat
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from xla_sweeps.analysis.matching import ComparedTrial, compare_trial
+from xla_sweeps.analysis.matching import FIGURES, ComparedTrial
 from xla_sweeps.analysis.pool import NOTHING, Pool
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.errors import StoreError
@@ -47,9 +48,7 @@ from xla_sweeps.system.text import displayable
 if TYPE_CHECKING:
     import pyarrow
 
-_Made = TypeVar("_Made")
-
-VERSION = 25
+VERSION = 26
 
 _LIMIT_BYTES = 2**30
 
@@ -162,71 +161,58 @@ def summaries(
     Raises:
         StoreError: there is no readable record.
     """
-
-    def make(
-        name: str, records: Sequence[Record], own: Sequence[ComparisonRow]
-    ) -> tuple[Sequence[Record], TrialSummary]:
-        trial = summarize(records, pool=None if own else NOTHING)
-        return records, derive.among_others(trial, own)
-
-    made, problems = _each(results_dir, rows, rows.table, make, only=only, advance=advance)
+    require(results_dir, replace(rows, table=rows.table.slice(0, 0)))
+    store = Store(results_dir)
+    settled: dict[str, list[ComparisonRow]] = {}
+    for row in rows_of(rows.table if only is None else derive.only(rows.table, only)):
+        settled.setdefault(row.trial.trial_id, []).append(row)
+    records: dict[str, list[Record]] = {}
+    made: dict[str, TrialSummary] = {}
+    problems: list[str] = []
+    names = sorted(dict(store.folders()) if only is None else only)
+    for done, name in enumerate(names, start=1):
+        advance(done, len(names))
+        loaded = store.load(name)
+        mine, own = loaded.records.get(name), settled.pop(name, [])
+        problems += loaded.problems
+        if mine:
+            pool = None if own else NOTHING
+            trial, unusable = try_trial(
+                store.records_dir / name, partial(summarize, mine, pool=pool)
+            )
+            problems += unusable
+            if trial:
+                records[name], made[name] = mine, derive.among_others(trial, own)
     if only is None and not made:
         raise StoreError(f"{results_dir} holds no readable record")
-    records = {name: list(mine) for name, (mine, _) in made.items()}
-    return records, {name: trial for name, (_, trial) in made.items()}, problems
+    return records, made, tuple(line for line in problems if line not in rows.problems)
 
 
 def to_compare(
-    results_dir: Path,
-    rows: Rows,
-    *,
-    only: Collection[str] | None = None,
-    advance: Callable[[int, int], None] = lambda done, total: None,
-) -> tuple[dict[str, ComparedTrial], tuple[str, ...]]:
-    """Each trial as `compare` needs it, mostly from its rows and facts; with further lines."""
-    environments: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}
+    results_dir: Path, rows: Rows, *, only: Collection[str] | None = None
+) -> dict[str, ComparedTrial]:
+    """Each trial as `compare` needs it, from its rows and facts.
 
-    def make(name: str, records: Sequence[Record], own: Sequence[ComparisonRow]) -> ComparedTrial:
-        trial: Facts | TrialSummary = rows.facts[name] if own else summarize(records)
-        shown = trial.comparisons if isinstance(trial, TrialSummary) else own
-        one = compare_trial(records, shown, modes=trial.modes, figures=trial.figures)
-        return replace(one, environment=environments.setdefault(one.environment, one.environment))
-
-    headlines = rows.table.filter(rows.table["headline"])
-    return _each(results_dir, rows, headlines, make, only=only, advance=advance)
-
-
-def _each(
-    results_dir: Path,
-    rows: Rows,
-    table: pyarrow.Table,
-    make: Callable[[str, Sequence[Record], Sequence[ComparisonRow]], _Made],
-    *,
-    only: Collection[str] | None,
-    advance: Callable[[int, int], None],
-) -> tuple[dict[str, _Made], tuple[str, ...]]:
-    """Results of `make` by trial, from its name, records and rows; lines that rows do not have."""
+    Raises:
+        StoreError: there is no readable record.
+    """
     require(results_dir, replace(rows, table=rows.table.slice(0, 0)))
-    store = Store(results_dir)
-    rows_by_trial: dict[str, list[ComparisonRow]] = {}
-    for row in rows_of(table if only is None else derive.only(table, only)):
-        rows_by_trial.setdefault(row.trial.trial_id, []).append(row)
-    by_trial: dict[str, _Made] = {}
-    problems: list[str] = []
-    names = sorted(dict(store.folders()) if only is None else only)
-    for done, trial in enumerate(names, start=1):
-        advance(done, len(names))
-        loaded = store.load(trial)
-        problems += loaded.problems
-        if trial in loaded.records:
-            own = rows_by_trial.pop(trial, ())
-            made, unusable = try_trial(
-                store.records_dir / trial, partial(make, trial, loaded.records[trial], own)
-            )
-            problems += unusable
-            if made is not None:
-                by_trial[trial] = made
-    return by_trial, tuple(line for line in problems if line not in rows.problems)
+    chosen = rows.facts.keys() if only is None else set(only)
+    headlines = rows.table.filter(rows.table["headline"])
+    judged: dict[str, dict[str, Any]] = {}
+    for row in headlines.select(["trial_id", "floor", "floor_across", "flags"]).to_pylist():
+        own = {"floor": row["floor"], "floor_across": row["floor_across"]}
+        numbers = {name: math.nan if value is None else value for name, value in own.items()}
+        judged.setdefault(row["trial_id"], {**numbers, "flags": tuple(row["flags"].split())})
+    return {
+        name: msgspec.structs.replace(
+            fact.compared,
+            figures=tuple(one for one in fact.figures if one.name in FIGURES),
+            **judged.get(name, {"floor": math.nan, "floor_across": math.nan}),
+        )
+        for name, fact in rows.facts.items()
+        if fact.compared and name in chosen
+    }
 
 
 def end_trial(store: Store, trial_id: str) -> tuple[TrialSummary | None, tuple[str, ...]]:
