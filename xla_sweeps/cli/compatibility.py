@@ -27,6 +27,7 @@ from xla_sweeps.schema.row import row_dict
 from xla_sweeps.store import rows
 from xla_sweeps.sweeps.compose import Composer, Task
 from xla_sweeps.sweeps.definition import Sweep
+from xla_sweeps.sweeps.launchers import AHEAD
 from xla_sweeps.sweeps.plan import Plan, assign_records, costs_of
 
 _NAME = "compatibility"
@@ -52,6 +53,7 @@ def compatibility_command(arguments: Sequence[str]) -> int:
         file=Path(_NAME),
         overrides=given,
         config_dir=options.config_dir,
+        launching={"ahead": options.ahead},
         dry_run=options.dry_run,
         accept_contaminated=True,  # other load does not change what compiles
     )
@@ -90,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     text = "reduce larger native resolutions to it (default: 384)"
     kind = integer_from(32, to=4096)
     parser.add_argument("--largest-px", type=kind, default=384, metavar="PX", help=text)
+    parser.add_argument("--ahead", default=0, **AHEAD["ahead"])
     parser.add_argument("--dry-run", action="store_true", help="print the trials that are missing")
     add_output(parser, "text", "csv", "json", "markdown")
     add_config_dir(parser)
