@@ -188,6 +188,11 @@ def test_a_size_that_a_model_does_not_take_is_named(engine: str) -> None:
     assert told(engine, "size_that_is_fixed").startswith("shapes: tiny does not take 12: ")
 
 
+@EACH
+def test_a_call_that_fails_at_the_models_own_size_is_not_put_down_to_the_size(engine: str) -> None:
+    assert told(engine, "call_that_fails") == ["ValueError", "ConfigError"]
+
+
 @TENSORFLOW_DAILY
 def test_a_planted_error_of_a_thousandth_is_caught_early_and_late(engine: str) -> None:
     wrong = told(engine, "planted_errors")

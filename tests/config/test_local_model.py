@@ -165,6 +165,18 @@ def test_inputs_of_open_sizes_are_refused_with_the_inputs_to_paste(here: Path) -
     assert spec("net.keras", resolution=32).resolution_px == 32
 
 
+def test_the_first_size_of_new_shapes_stands_for_one_that_an_input_leaves_open(here: Path) -> None:
+    given = {"name": "ids", "batch_shape": [None, None], "dtype": "int32"}
+    layers = [{"class_name": "InputLayer", "module": "keras.layers", "config": given}]
+    config = {"class_name": "Sequential", "config": {"layers": layers}}
+    write_keras_file(here / "net.keras", config=config)
+    assert spec("net.keras", shapes=["b7", 64, 80]).recipe["free_size"] == 64
+    assert "the input ids (free) has free sizes" in refusal("net.keras", shapes=["b7", "b3"])
+    assert "the input ids (free) has free sizes" in refusal("net.keras", shapes=["no shape"])
+    asked = [{"shape": [9], "dtype": "int32"}]
+    assert "free_size" not in spec("net.keras", shapes=[64, 80], input_spec=asked).recipe
+
+
 def test_finding_a_function_runs_no_code(here: Path) -> None:
     (here / "mine.py").write_text("raise SystemExit('imported')\ndef build(): ...\n")
     (here / "pkg" / "__init__.py").write_text("raise SystemExit('imported')\n")

@@ -24,6 +24,7 @@ from engine_own_checks import jax_macs, jax_own_step, jax_weights, torch_proofs
 from factories import TRIAL
 
 from xla_sweeps.backends.keras.building import call_of
+from xla_sweeps.backends.keras.new_shapes import ShapesBench
 from xla_sweeps.backends.keras.sources import OWN
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.modes import Scenario
@@ -108,6 +109,19 @@ def size_that_is_fixed() -> Any:
     except XlaSweepsError as error:
         return error_text(error)
     return ""
+
+
+def call_that_fails() -> Any:
+    """The kind of error where a call fails at the model's own size, and at another."""
+    failing = mock.patch.object(ShapesBench, "eager_of_shape", side_effect=ValueError("index 216"))
+    kinds = []
+    for size in (str(SHAPE[0]), "12"):
+        try:
+            with failing:
+                Desk(normalized, "new_shapes", shapes=(size, "b5"))
+        except Exception as error:
+            kinds.append(type(error).__name__)
+    return kinds
 
 
 class Unflatten(keras.layers.Layer):  # type: ignore[misc]
@@ -310,6 +324,7 @@ COMMON = (
     new_shapes,
     wrong_at_a_shape,
     size_that_is_fixed,
+    call_that_fails,
     planted_errors,
     measured_training,
     training_with_its_own_loss,

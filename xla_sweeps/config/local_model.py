@@ -5,6 +5,7 @@ Describes it without running it.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import sys
@@ -15,7 +16,7 @@ from typing import Any
 from xla_sweeps.config import catalog, own_files, own_inputs, values
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.options import LOCAL
-from xla_sweeps.schema.trial import ModelSpec
+from xla_sweeps.schema.trial import ModelSpec, parse_shape
 
 _FUNCTION = re.compile(r"(?P<module>[A-Za-z_][\w.]*|.+\.py):(?P<function>[A-Za-z_]\w*)")
 
@@ -46,7 +47,10 @@ def user_model_spec(document: Mapping[str, Any]) -> ModelSpec:
         recipe["signature"] = signature
     if batch := values.optional(values.text, document, "inputs"):
         recipe["inputs"] = batch
-    if recipe["kind"] == "keras" and not inputs:
+    free = None if inputs else _first_size(document.get("shapes") or ())
+    if free:
+        recipe["free_size"] = free
+    if recipe["kind"] == "keras" and not (inputs or free):
         own_files.check_sizes(
             own_files.config_of(Path(recipe["path"]), f"path={path}"), resolution, f"path={path}"
         )
@@ -65,6 +69,16 @@ def user_model_spec(document: Mapping[str, Any]) -> ModelSpec:
         inputs=inputs,
         weights="own",
     )
+
+
+def _first_size(shapes: Iterable[Any]) -> int | None:
+    """The first size among the shapes of a trial, which stands for one that an input leaves open.
+
+    None where they are batch sizes, or wrong, which is told later.
+    """
+    with contextlib.suppress(ValueError):
+        return next(filter(None, (parse_shape(str(name))[0] for name in shapes)), None)
+    return None
 
 
 def declared_shapes(spec: ModelSpec) -> list[list[int]] | None:

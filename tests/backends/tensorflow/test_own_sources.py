@@ -115,12 +115,14 @@ def test_a_model_of_any_size_requires_a_resolution() -> None:
     with pytest.raises(XlaSweepsError, match="has free sizes; give resolution=224"):
         build(own("own_models:of_any_size"))
     assert build(own("own_models:of_any_size", resolution=20)).inputs[0].shape == (20, 20, 3)
+    assert build(own("own_models:of_any_size", shapes=[20, 24])).inputs[0].shape == (20, 20, 3)
 
 
 def test_a_subclassed_model_makes_its_variables_before_it_is_traced() -> None:
     with pytest.raises(XlaSweepsError, match="unknown inputs; give resolution=224"):
         build(own("own_models:Subclassed"))
     assert build(own("own_models:Subclassed", resolution=16)).params == 3 * 3 * 3 * 4 + 4
+    assert build(own("own_models:Subclassed", shapes=[16, 8])).inputs[0].shape == (16, 16, 3)
 
 
 def test_any_callable_is_called_with_its_inputs_by_name_or_in_order() -> None:

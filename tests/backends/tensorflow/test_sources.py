@@ -285,6 +285,7 @@ def test_free_sizes_must_be_given_and_fixed_ones_are_kept(tmp_path: Path) -> Non
     ):
         build(own(str(tmp_path / "free")))
     assert build(own(str(tmp_path / "free"), resolution=24)).inputs[0].shape == (24, 24, 3)
+    assert build(own(str(tmp_path / "free"), shapes=[24, 32])).inputs[0].shape == (24, 24, 3)
     assert build(own(str(tmp_path / "fixed"))).loaded.batch == 1
     with pytest.raises(
         XlaSweepsError, match=r"the input \w+ is fixed at 16 x 16 px; omit resolution=24"

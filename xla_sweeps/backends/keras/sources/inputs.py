@@ -20,9 +20,11 @@ _IMAGE_SIZES = 3
 
 
 def from_specs(
-    specs: Mapping[str, Any], *, resolution: int | None, where: str
+    specs: Mapping[str, Any], *, resolution: int | None, where: str, free: int | None = None
 ) -> tuple[InputSpec, ...]:
     """Inputs from declared shapes, batch first; a free height and width become the resolution.
+
+    Any other free size becomes `free`, where it is given.
 
     Raises:
         ConfigError: a size is free and not given.
@@ -33,7 +35,14 @@ def from_specs(
     )
     fix = f"give every input, with your sizes: 'input_spec=[{whole}]'"
     return tuple(
-        _from_spec(name, spec, resolution=resolution, where=f"{where}: the input {shown}", fix=fix)
+        _from_spec(
+            name,
+            spec,
+            resolution=resolution,
+            where=f"{where}: the input {shown}",
+            fix=fix,
+            free=free,
+        )
         for name, (shown, spec) in zip(names, specs.items(), strict=True)
     )
 
@@ -47,7 +56,9 @@ def _spec_text(name: str, spec: Any) -> str:
     return f"{{{named}shape:[{text}],dtype:{_dtype(spec)}}}"
 
 
-def _from_spec(name: str, spec: Any, *, resolution: int | None, where: str, fix: str) -> InputSpec:
+def _from_spec(
+    name: str, spec: Any, resolution: int | None, *, where: str, fix: str, free: int | None
+) -> InputSpec:
     sizes = _sizes(spec)
     if _dtype(spec) == "string":
         raise ConfigError(
@@ -63,6 +74,7 @@ def _from_spec(name: str, spec: Any, *, resolution: int | None, where: str, fix:
                 f"{where} is fixed at {sizes[0]} x {sizes[1]} px; omit resolution={resolution}"
             )
         sizes[:2] = resolution, resolution
+    sizes = [free if size is None else size for size in sizes]
     if None in sizes:
         shown = ", ".join("free" if size is None else str(size) for size in sizes)
         fix = f"give resolution=224, or {fix}" if is_image else fix

@@ -211,7 +211,12 @@ def _from_keras(
             if isinstance(structure, Mapping)
             else {given.name: given for given in declared}
         )
-        drawn = from_specs(by_name, resolution=spec.resolution_px, where=_where(spec))
+        drawn = from_specs(
+            by_name,
+            resolution=spec.resolution_px,
+            where=_where(spec),
+            free=spec.recipe.get("free_size"),
+        )
         ranges = map(_index_ranges(model).get, map(id, keras.tree.flatten(by_name)))
         inputs = tuple(
             replace(given, low=bounds[0], high=bounds[1]) if bounds else given
@@ -339,9 +344,10 @@ def _variables_of(built: Callable[..., Any]) -> list[Any]:
 
 
 def _one_image(spec: ModelSpec, *, channels_first: bool = False) -> tuple[InputSpec, ...]:
-    side = spec.resolution_px or 224
+    given = spec.resolution_px or spec.recipe.get("free_size")
+    side = given or 224
     shape = (3, side, side) if channels_first else (side, side, 3)
-    if spec.resolution_px is None:
+    if given is None:
         raise ConfigError(
             f"{_where(spec)}: unknown inputs; give resolution=224 for images, or "
             f"'input_spec=[{{shape:[{','.join(map(str, shape))}],dtype:float32}}]'"

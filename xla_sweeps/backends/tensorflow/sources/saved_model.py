@@ -21,11 +21,17 @@ def load(spec: ModelSpec) -> LoadedModel:
         if name not in saved.signatures:
             raise unknown_name(f"signature of {path}", name, tuple(saved.signatures), listed=8)
         saved = saved.signatures[name]
-    return adapt(saved, where=path, inputs=spec.inputs, resolution=spec.resolution_px)
+    free = spec.recipe.get("free_size")
+    return adapt(saved, where=path, inputs=spec.inputs, resolution=spec.resolution_px, free=free)
 
 
 def adapt(
-    saved: Any, *, where: str, inputs: Sequence[InputSpec], resolution: int | None
+    saved: Any,
+    *,
+    where: str,
+    inputs: Sequence[InputSpec],
+    resolution: int | None,
+    free: int | None = None,
 ) -> LoadedModel:
     """A restored SavedModel as a model.
 
@@ -44,7 +50,7 @@ def adapt(
     } or dict(keywords)
     tensors = {name: spec for name, spec in specs.items() if isinstance(spec, tf.TensorSpec)}
     batch = next((spec.shape[0] for spec in tensors.values() if spec.shape.rank), None)
-    chosen = tuple(inputs) or from_specs(tensors, resolution=resolution, where=where)
+    chosen = tuple(inputs) or from_specs(tensors, resolution=resolution, where=where, free=free)
     structure = arguments[0] if arguments else None
     return LoadedModel(
         forward=_forward(endpoint, structure, list(keywords)),
