@@ -60,6 +60,12 @@ def measured(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_models_are_prepared_ahead_as_far_as_the_machine_allows(tmp_path: Path) -> None:
+    done = command("compatibility", "tiny_dense", ON, "--ahead=1000", "--dry-run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "--ahead=1000 is " in done.stderr
+
+
 def test_the_answer_counts_the_checks_alone_and_gives_the_reasons(measured: Path) -> None:
     done = command("compatibility", "examples", ON, cwd=measured)
     assert done.returncode == 0, done.stderr
