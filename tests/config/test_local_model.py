@@ -170,7 +170,10 @@ def test_the_first_size_of_new_shapes_stands_for_one_that_an_input_leaves_open(h
     layers = [{"class_name": "InputLayer", "module": "keras.layers", "config": given}]
     config = {"class_name": "Sequential", "config": {"layers": layers}}
     write_keras_file(here / "net.keras", config=config)
-    assert spec("net.keras", shapes=["b7", 64, 80]).recipe["free_size"] == 64
+    for shapes in (["b7", 64, 80], "b7 64 80"):
+        assert spec("net.keras", shapes=shapes).recipe["free_size"] == 64
+    assert "free_size" in spec("net.keras", shapes=64).recipe  # which is refused later
+    assert "free sizes" in refusal("net.keras", shapes=True)
     assert "the input ids (free) has free sizes" in refusal("net.keras", shapes=["b7", "b3"])
     assert "the input ids (free) has free sizes" in refusal("net.keras", shapes=["no shape"])
     asked = [{"shape": [9], "dtype": "int32"}]

@@ -47,7 +47,7 @@ def user_model_spec(document: Mapping[str, Any]) -> ModelSpec:
         recipe["signature"] = signature
     if batch := values.optional(values.text, document, "inputs"):
         recipe["inputs"] = batch
-    free = None if inputs else _first_size(document.get("shapes") or ())
+    free = None if inputs else _first_size(values.listed(document.get("shapes")))
     if free:
         recipe["free_size"] = free
     if recipe["kind"] == "keras" and not (inputs or free):
@@ -71,13 +71,13 @@ def user_model_spec(document: Mapping[str, Any]) -> ModelSpec:
     )
 
 
-def _first_size(shapes: Iterable[Any]) -> int | None:
+def _first_size(shapes: Iterable[str]) -> int | None:
     """The first size among the shapes of a trial, which stands for one that an input leaves open.
 
     None where they are batch sizes, or wrong, which is told later.
     """
     with contextlib.suppress(ValueError):
-        return next(filter(None, (parse_shape(str(name))[0] for name in shapes)), None)
+        return next(filter(None, (parse_shape(name)[0] for name in shapes)), None)
     return None
 
 

@@ -232,9 +232,7 @@ def shapes_of(document: Mapping[str, Any], scenario: Scenario) -> tuple[str, ...
     if given is None and needed:
         size = values.integer(document, "batch_size", at_least=1, at_most=MAX_BATCH)
         return f"b{size}", f"b{size - 1 or 2}"
-    listed = given.split() if isinstance(given, str) else given  # a text, as W&B's runs have it
-    listed = list(listed) if isinstance(listed, Sequence) else [listed]
-    names = [] if given is None else list(map(str, listed))
+    names = values.listed(given)
     if names and not needed:
         raise ConfigError(f"shapes=[{','.join(names)}]: add scenario={Scenario.NEW_SHAPES}")
     if needed:

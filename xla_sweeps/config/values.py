@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -180,3 +180,10 @@ def choice(document: Mapping[str, Any], key: str) -> str:
     if value not in allowed:
         raise unknown_name(key, value, allowed)
     return value
+
+
+def listed(given: Any) -> list[str]:
+    """The entries of a list, as text; of a text, as W&B's runs have it, those between blanks."""
+    entries = given.split() if isinstance(given, str) else given
+    whole = entries if isinstance(entries, Sequence) else [entries]
+    return [] if given is None else list(map(str, whole))

@@ -161,6 +161,10 @@ def summaries(
     Raises:
         StoreError: there is no readable record.
     """
+
+    def make(mine: Sequence[Record], own: Sequence[ComparisonRow]) -> TrialSummary:
+        return derive.among_others(summarize(mine, pool=None if own else NOTHING), own)
+
     require(results_dir, replace(rows, table=rows.table.slice(0, 0)))
     store = Store(results_dir)
     settled: dict[str, list[ComparisonRow]] = {}
@@ -176,13 +180,10 @@ def summaries(
         mine, own = loaded.records.get(name), settled.pop(name, [])
         problems += loaded.problems
         if mine:
-            pool = None if own else NOTHING
-            trial, unusable = try_trial(
-                store.records_dir / name, partial(summarize, mine, pool=pool)
-            )
+            trial, unusable = try_trial(store.records_dir / name, partial(make, mine, own))
             problems += unusable
             if trial:
-                records[name], made[name] = mine, derive.among_others(trial, own)
+                records[name], made[name] = mine, trial
     if only is None and not made:
         raise StoreError(f"{results_dir} holds no readable record")
     return records, made, tuple(line for line in problems if line not in rows.problems)
