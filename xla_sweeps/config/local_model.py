@@ -47,7 +47,7 @@ def user_model_spec(document: Mapping[str, Any]) -> ModelSpec:
         recipe["signature"] = signature
     if batch := values.optional(values.text, document, "inputs"):
         recipe["inputs"] = batch
-    free = None if inputs else _first_size(values.listed(document.get("shapes")))
+    free = None if inputs else _first_size(values.read_list(document.get("shapes")))
     if free:
         recipe["free_size"] = free
     if recipe["kind"] == "keras" and not (inputs or free):

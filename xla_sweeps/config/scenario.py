@@ -232,7 +232,7 @@ def shapes_of(document: Mapping[str, Any], scenario: Scenario) -> tuple[str, ...
     if given is None and needed:
         size = values.integer(document, "batch_size", at_least=1, at_most=MAX_BATCH)
         return f"b{size}", f"b{size - 1 or 2}"
-    names = values.listed(given)
+    names = values.read_list(given)
     if names and not needed:
         raise ConfigError(f"shapes=[{','.join(names)}]: add scenario={Scenario.NEW_SHAPES}")
     if needed:

@@ -182,7 +182,7 @@ def choice(document: Mapping[str, Any], key: str) -> str:
     return value
 
 
-def listed(given: Any) -> list[str]:
+def read_list(given: Any) -> list[str]:
     """The entries of a list, as text; of a text, as W&B's runs have it, those between blanks."""
     entries = given.split() if isinstance(given, str) else given
     whole = entries if isinstance(entries, Sequence) else [entries]
