@@ -204,7 +204,7 @@ def test_one_model_of_each_family_computes_the_same_in_eager_graph_and_xla(
     entry = ENTRIES[name]
     built = build(name, _smallest_resolution(entry), source=source)
     rng = np.random.default_rng(0)
-    building.calibrate(built, draw(built.inputs, 4, rng))
+    building.calibrate(built, 4, rng)
     batch = draw(built.inputs, 1, rng)
     eager, *others = (
         modes.ModeExecutable.bind(built.call, mode, [batch]).outputs()
@@ -248,7 +248,7 @@ def test_calibration_gives_untrained_logits_that_mean_something(name: str) -> No
     ]
     momenta = [layer.momentum for layer in layers]
     before = np.abs(np.asarray(built.call(tf.constant(batch)))).max()
-    building.calibrate(built, batch)
+    building.calibrate(built, 4, np.random.default_rng(0))
     logits = np.asarray(built.call(tf.constant(batch)))
     assert not 0.01 < before < 10, "this model would not need it"
     assert [layer.momentum for layer in layers] == momenta
@@ -274,7 +274,7 @@ def test_calibration_reaches_batch_normalization_inside_other_layers(
     name: str, source: str
 ) -> None:
     built = build(name, 96, source=source)
-    building.calibrate(built, images(built))
+    building.calibrate(built, 4, np.random.default_rng(0))
     variances = [
         variable
         for variable in built.loaded.keras_model.variables
@@ -290,7 +290,7 @@ def test_calibration_reaches_batch_normalization_inside_other_layers(
 def test_the_float64_twin_computes_the_same_with_smaller_errors(name: str) -> None:
     built = build(name, 64)
     batch = images(built)
-    building.calibrate(built, batch)
+    building.calibrate(built, 4, np.random.default_rng(0))
     (reference,) = Bench.float64_outputs(of_catalog(name, "applications", 64), built, batch[:2])
     assert reference.dtype == np.float64
     logits = np.asarray(built.call(tf.constant(batch)))[:2]

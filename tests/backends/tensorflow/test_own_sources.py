@@ -16,6 +16,7 @@ from built_models import build, outputs, own
 from keras_files import write_keras_file
 from paths import SUPPORT
 
+from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.sources import trains_always
 from xla_sweeps.backends.keras.sources.inputs import draw, from_specs
 from xla_sweeps.backends.tensorflow.bench import Bench, macs
@@ -295,3 +296,40 @@ def test_xla_inside_a_saved_model_is_detected(tmp_path: Path) -> None:
     built = build(own(str(tmp_path / "m")))
     traced = tf.function(built.call).get_concrete_function(tf.TensorSpec((2, 4)))
     assert compiled_inside(traced)
+
+
+DEEP = """
+import keras
+
+def _normalized(x):
+    for _ in range(16):
+        x = keras.layers.Dense(128, use_bias=False)(x)
+        x = keras.layers.Activation("swish")(keras.layers.BatchNormalization()(x))
+    return keras.layers.Dense(10)(x)
+
+def narrow():
+    inputs = keras.Input((32,))
+    return keras.Model(inputs, _normalized(inputs))
+
+def of_four():
+    inputs = keras.Input(batch_shape=(4, 32))
+    only_four = keras.ops.reshape(inputs, (4, 32))
+    return keras.Model(inputs, _normalized(only_four))
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "batch_size", "largest"), [("narrow", 1, 20), ("of_four", 4, 1e7)]
+)
+def test_calibration_takes_as_many_samples_as_the_statistics_of_a_deep_model_need(
+    name: str, batch_size: int, largest: float, tmp_path: Path
+) -> None:
+    (tmp_path / "deep.py").write_text(DEEP)
+    built = build(own(f"{tmp_path}/deep.py:{name}"))
+    building.calibrate(built, 4, np.random.default_rng(0))
+    rng = np.random.default_rng(1)
+    answers = [np.asarray(built.call(draw(built.inputs, batch_size, rng))) for _ in range(3)]
+    assert 0.05 < np.abs(answers).max() < largest
+    assert np.abs(answers[1] - answers[0]).max() > 0.1 * np.abs(answers).max()
+    means = [one for one in built.loaded.variables if "moving_mean" in one.path]
+    assert all(np.ptp(np.asarray(one)) > 0 for one in means), "statistics were taken"

@@ -116,7 +116,7 @@ class KerasBench(ABC, Generic[E]):
     def calibrate(self, rng: np.random.Generator) -> None:
         """Give the model activations of order 1, by a batch that is not timed."""
         count = max(4, self.trial.batch_size)
-        building.calibrate(self.built, draw(self.built.inputs, count, rng), call=self.settle)
+        building.calibrate(self.built, count, rng, call=self.settle)
 
     def settle(self, loaded: LoadedModel, batch: Any) -> None:
         """Call a model, and keep what that changes."""

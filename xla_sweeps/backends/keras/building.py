@@ -17,6 +17,7 @@ import numpy as np
 from xla_sweeps.backends.keras import sources
 from xla_sweeps.backends.keras.initial import drawn_by_numpy
 from xla_sweeps.backends.keras.sources import LoadedModel, Wrap, applications, local
+from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 
@@ -132,9 +133,21 @@ def _as_dictionary(output: Any) -> Any:
     return keras.tree.map_structure(_as_dictionary, held)
 
 
+_VALUES = 192
+"""Values of each channel from which statistics are taken, as of four images of 7 x 7 positions.
+
+From 36 of them, four images of 96 pixels in EfficientNetB5, come variances so small that the model
+multiplies rounding by 1e5 on other images; from 216 it does not.
+"""
+
+_LARGEST = 2**25
+"""Values of the largest normalized batch (128 MiB in float32), unless the first batch has more."""
+
+
 def calibrate(
     built: BuiltModel,
-    batch: Any,
+    count: int,
+    rng: np.random.Generator,
     *,
     call: Callable[[LoadedModel, Any], object] = lambda loaded, batch: loaded.forward(batch),
 ) -> None:
@@ -142,7 +155,8 @@ def calibrate(
 
     Untrained models give logits from 1e-10 to 3e3, or exactly 0 if a library initializes heads with
     zeros. Matrices of zeros are drawn again, and batch-normalization statistics are set from one
-    batch, those of frozen layers too. Speed depends on neither.
+    batch, those of frozen layers too. Speed depends on neither. The batch has `count` samples, or
+    more where a layer sees few values of each.
     """
     model = built.loaded.keras_model
     if model is None:
@@ -155,8 +169,14 @@ def calibrate(
     ]
     if not layers:
         return
-    with _taking_statistics(layers):
-        call(built.loaded, batch)
+    first = draw(built.inputs, count, rng)
+    with _taking_statistics(layers) as seen:
+        call(built.loaded, first)
+        if (times := _times_more(seen)) > 1:
+            try:
+                call(built.loaded, draw(built.inputs, count * times, rng))
+            except Exception:  # it takes no other batch size, or memory is short
+                call(built.loaded, first)
     for layer in layers:
         # 1 / sqrt(epsilon) would blow up a channel that is constant over the batch.
         variance = np.asarray(layer.moving_variance, dtype=np.float64)
@@ -165,13 +185,26 @@ def calibrate(
         )
 
 
+def _times_more(seen: Sequence[tuple[int, int]]) -> int:
+    """Times the batch for statistics of enough values, from what each layer saw of this one."""
+    fewest = min((values // channels for values, channels in seen), default=_VALUES)
+    largest = max((values for values, _ in seen), default=1)
+    return min(math.ceil(_VALUES / max(fewest, 1)), _LARGEST // largest)
+
+
 @contextmanager
-def _taking_statistics(layers: Sequence[Any]) -> Iterator[None]:
-    """Let batch normalization keep the statistics of its batch, whatever it is told."""
+def _taking_statistics(layers: Sequence[Any]) -> Iterator[list[tuple[int, int]]]:
+    """Let batch normalization keep the statistics of its batch, whatever it is told.
+
+    Yields the values and the channels of each batch that was normalized, filled as it is called.
+    """
+    seen = list[tuple[int, int]]()
 
     def taking(usual: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(usual)
         def call(layer: Any, inputs: Any, training: Any = None, **named: Any) -> Any:
+            if None not in inputs.shape:
+                seen.append((math.prod(inputs.shape), math.prod(layer.moving_variance.shape)))
             return usual(layer, inputs, training=True, **named)
 
         return call
@@ -183,7 +216,7 @@ def _taking_statistics(layers: Sequence[Any]) -> Iterator[None]:
                 stack.enter_context(mock.patch.object(kind, "call", taking(kind.call)))
             for layer in layers:
                 layer.momentum, layer.trainable = 0.0, True
-            yield
+            yield seen
     finally:
         for layer, momentum, trainable in settings:
             layer.momentum, layer.trainable = momentum, trainable
