@@ -29,6 +29,9 @@ lose digits that eager's own kernel keeps, and are no error. TF32's error of 1e-
 REFERENCE_FACTOR = 2.0
 """A mode's error against float64 may be this many times eager's own (as in TorchDynamo's check)."""
 
+NUDGE = {Precision.FLOAT32: 1e-6, Precision.MIXED_FLOAT16: 1e-3, Precision.MIXED_BFLOAT16: 8e-3}
+"""Relative change of the inputs, about as small as rounding."""
+
 AMPLIFIED = 100
 """Number of tolerances of eager's own error against float64 above which it excuses no mode's."""
 

@@ -14,14 +14,11 @@ from xla_sweeps.worker.agreement import REFERENCE_FACTOR, TOLERANCE
 
 STEPS = 5  # steps of the loss curve
 
-NUDGE = {Precision.FLOAT32: 1e-6, Precision.MIXED_FLOAT16: 1e-3, Precision.MIXED_BFLOAT16: 8e-3}
-"""Relative change of the inputs, about as small as rounding."""
-
 SPREAD_FACTOR = 3
-"""A mode may differ from eager by this many times what such a change of the inputs makes."""
+"""A mode may differ from eager by this many times what a nudge of the inputs makes."""
 
 OWN_SHARE = 0.1
-"""Eager's steps on equal inputs may differ by this share of what such a change of the inputs makes.
+"""Eager's steps on equal inputs may differ by this share of what a nudge of the inputs makes.
 
 More would be the model's own random numbers, or the device's, in the bounds of every mode.
 """

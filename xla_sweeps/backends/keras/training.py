@@ -17,7 +17,7 @@ from xla_sweeps.backends.keras.bench import E, KerasBench
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.executable import Engine
 from xla_sweeps.backends.keras.objective import Objective, objective_of
-from xla_sweeps.backends.keras.sources.inputs import is_floating, widen
+from xla_sweeps.backends.keras.sources.inputs import nudge_batch, widen
 from xla_sweeps.backends.keras.weights import name_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.backend import Backend
@@ -303,15 +303,8 @@ class Training(KerasBench[E]):
 def nudge_batches(
     batches: Sequence[Any], precision: Precision, rng: np.random.Generator
 ) -> list[Any]:
-    """The batches, each input changed by about as much as rounding changes it."""
-
-    def move(tensor: Any) -> Any:
-        if not is_floating(tensor):
-            return tensor
-        signs = rng.choice((-1.0, 1.0), tuple(tensor.shape)) * learning.NUDGE[precision]
-        return tensor * keras.ops.cast(1 + signs, keras.backend.standardize_dtype(tensor.dtype))
-
-    nudge = partial(keras.tree.map_structure, move)
+    """The batches, each input changed by about as much as rounding changes it; no label is."""
+    nudge = partial(nudge_batch, precision=precision, rng=rng)
     return [
         (nudge(batch[0]), *batch[1:]) if isinstance(batch, tuple) else nudge(batch)
         for batch in batches

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import numpy as np
+
 from xla_sweeps.backends.keras.explain import program
 from xla_sweeps.backends.keras.explain.explainer import Explainer
 from xla_sweeps.backends.keras.explain.trace import CALLS
@@ -105,7 +107,8 @@ class XlaExplainer(Explainer):
 
     def run_nudged(self) -> Ran:
         """Outputs without XLA on inputs changed by rounding."""
-        moved = [nudge_batch(self.bench.inputs[0])]
+        rng = np.random.default_rng(0)
+        moved = [nudge_batch(self.bench.inputs[0], self.precision, rng)]
         return _outputs_of(replace(self.baseline, inputs=moved).outputs)
 
     def least_work(self) -> Work:

@@ -10,10 +10,8 @@ import keras
 import numpy as np
 
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.schema.trial import InputSpec
-
-NUDGE = 1e-6
-"""Relative change of a batch, as small as rounding."""
+from xla_sweeps.schema.trial import InputSpec, Precision
+from xla_sweeps.worker.agreement import NUDGE
 
 _IMAGE_SIZES = 3
 """Height, width and channels."""
@@ -150,8 +148,13 @@ def widen(tensor: Any) -> Any:
     return keras.ops.convert_to_tensor(values.astype(np.float64) if is_floating(tensor) else values)
 
 
-def nudge_batch(batch: Any) -> Any:
-    """A batch changed by about as little as rounding changes it."""
-    return keras.tree.map_structure(
-        lambda tensor: tensor * (1 + NUDGE) if is_floating(tensor) else tensor, batch
-    )
+def nudge_batch(batch: Any, precision: Precision, rng: np.random.Generator) -> Any:
+    """A batch of which each number is changed, up or down, by about as little as rounding does."""
+
+    def move(tensor: Any) -> Any:
+        if not is_floating(tensor):
+            return tensor
+        signs = rng.choice((-1.0, 1.0), tuple(tensor.shape)) * NUDGE[precision]
+        return tensor * keras.ops.cast(1 + signs, keras.backend.standardize_dtype(tensor.dtype))
+
+    return keras.tree.map_structure(move, batch)

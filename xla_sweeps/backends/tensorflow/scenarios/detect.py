@@ -45,7 +45,8 @@ class DetectBench(Bench):
     def compare(self, outputs: list[np.ndarray], position: int = 0) -> Agreement:
         """Compare boxes with those of eager, as far as rounding leaves them alone."""
         if position not in self.nudged:
-            moved = nudge_batch(self.inputs[position])
+            rng = np.random.default_rng(self.trial.seed)
+            moved = nudge_batch(self.inputs[position], self.trial.precision, rng)
             self.nudged[position] = self.eager_outputs([moved])
         return agreement.compare_detections(
             outputs,
