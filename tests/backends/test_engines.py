@@ -53,6 +53,7 @@ NIGHTLY = {
     "jax": (
         *("measured_with_a_state", "wrong_at_a_shape", "training_with_its_own_loss"),
         *("training_with_dropout", "planted_errors"),
+        "amplified_rounding",
     ),
 }
 """Checks of exhaustive tests, which have a process of their own."""
@@ -200,6 +201,12 @@ def test_a_planted_error_of_a_thousandth_is_caught_early_and_late(engine: str) -
     assert {tuple(map(is_eager, modes)) for modes in wrong.values()} == {(False,)}
     if engine != "torch":  # whose `whole` compiles nothing
         assert list(map(is_eager, late)) == [True]
+
+
+@TENSORFLOW_DAILY
+def test_a_model_that_amplifies_rounding_is_not_called_wrong(engine: str) -> None:
+    for statuses_of_one in told(engine, "amplified_rounding"):
+        assert set(statuses_of_one.values()) == {"ok"}
 
 
 @TENSORFLOW_DAILY

@@ -96,6 +96,53 @@ def test_where_eager_itself_is_far_off_nothing_but_eagers_own_outputs_agrees(
     assert gate(eager, eager=eager, precision=precision, classes=False).ok
 
 
+def test_an_error_in_a_sample_without_a_reference_is_found() -> None:
+    output = REFERENCE + 1e-6 * RNG.normal(size=REFERENCE.shape)
+    assert gate(output, reference=REFERENCE[:2], classes=False).ok
+    output[3] *= 1.001
+    result = gate(output, reference=REFERENCE[:2], classes=False)
+    assert not result.ok
+    assert not result.refused
+    assert "; sample 4 by " in result.reason
+
+
+@pytest.mark.parametrize("reference", [REFERENCE, REFERENCE[:2], None])
+@pytest.mark.parametrize(
+    ("times", "ok", "refused"), [(2.5, True, False), (4, False, False), (3e4, False, True)]
+)
+def test_a_difference_is_rounding_if_rounding_of_the_inputs_makes_as_much(
+    times: float, ok: bool, refused: bool, reference: np.ndarray | None
+) -> None:
+    moved = 5e-4
+    moves = agreement.moves_of([EAGER], [[EAGER + moved], [EAGER - moved / 2]])
+    if refused:  # rounding makes of the outputs what it wants
+        moves = agreement.worst_moves([moves, agreement.moves_of([EAGER], [[EAGER + 1]])])
+    result = gate(EAGER + times * moved, reference=reference, moves=moves, classes=False)
+    if reference is not None and ok:
+        assert not result.ok
+        result = gate(EAGER + 1.9 * moved, reference=reference, moves=moves, classes=False)
+    assert (result.ok, result.refused) == (ok, refused), result.reason
+    assert result.reason.startswith("the model amplifies rounding: rounding of the") is refused
+    if not refused:
+        scale = np.abs(EAGER).max()
+        assert result.allowed == pytest.approx(3 * moved / scale, rel=1e-3)
+
+
+def test_a_class_that_rounding_of_the_inputs_changes_may_differ() -> None:
+    eager = np.array([[1.0, 1.0005, 0.0, -1.0]])
+    output = eager[:, [1, 0, 2, 3]]
+    assert "the predicted class differs" not in gate(output, eager=eager, reference=None).reason
+    moves = agreement.moves_of([eager], [[output]])
+    assert gate(output, eager=eager, reference=None, moves=moves).ok
+    assert not gate(eager[:, [2, 1, 0, 3]], eager=eager, reference=None, moves=moves).ok
+
+
+def test_what_is_not_finite_moves_nothing() -> None:
+    odd = np.array([[np.nan, np.inf, 1.0]])
+    (move,) = agreement.moves_of([odd], [[odd + 1e-3]])
+    assert move.largest == pytest.approx(1e-3)
+
+
 def test_another_shape_is_found_before_any_value_is_compared() -> None:
     result = gate(EAGER[:, :10])
     assert not result.ok

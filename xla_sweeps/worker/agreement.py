@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -34,6 +35,9 @@ NUDGE = {Precision.FLOAT32: 1e-6, Precision.MIXED_FLOAT16: 1e-3, Precision.MIXED
 
 AMPLIFIED = 100
 """Number of tolerances of eager's own error against float64 above which it excuses no mode's."""
+
+NUDGES = 3
+"""Changes of each input by which it is seen how far rounding moves eager's outputs."""
 
 SMALLEST_OUTPUT = 1e-30
 """Outputs below this, in absolute value, are too small to compare."""
@@ -67,6 +71,41 @@ FEWEST_FOUND = 0.5
 Outputs = Sequence[np.ndarray]
 
 
+@dataclass(frozen=True, slots=True)
+class Move:
+    """How far rounding moves one output of eager execution, in its unit.
+
+    Attributes:
+        rms: root mean square over a sample, of the sample and the change that moves it most.
+        largest: the largest of any number.
+    """
+
+    rms: float = 0.0
+    largest: float = 0.0
+
+
+def moves_of(eager: Outputs, nudged: Iterable[Outputs]) -> list[Move]:
+    """How far each output moves on an input that is changed by rounding."""
+    return worst_moves(map(partial(_moves_once, eager), nudged))
+
+
+def worst_moves(moves: Iterable[Sequence[Move]]) -> list[Move]:
+    """The furthest of each output, of moves on several inputs.
+
+    An input may be one on which rounding happens to move the outputs little.
+    """
+    return [
+        Move(max(move.rms for move in heads), max(move.largest for move in heads))
+        for heads in zip(*moves, strict=True)
+    ]
+
+
+def _moves_once(eager: Outputs, nudged: Outputs) -> list[Move]:
+    with np.errstate(invalid="ignore"):  # infinity less infinity
+        heads = [_finite(given - plain) for given, plain in zip(nudged, eager, strict=True)]
+    return [Move(float(_rms_of_samples(head).max(initial=0.0)), _scale(head)) for head in heads]
+
+
 def compare(
     outputs: Outputs,
     eager: Outputs,
@@ -74,6 +113,7 @@ def compare(
     *,
     precision: Precision,
     classes: bool,
+    moves: Sequence[Move] = (),
     gpu: bool = False,
     may_refer: bool = False,
 ) -> Agreement:
@@ -82,9 +122,11 @@ def compare(
     Shapes are checked first, then that NaN and infinities are in eager's places; the other values
     are compared. Outputs that show nothing, because eager's are constant, vanishingly small or
     nowhere finite, do not count; without others the comparison is refused. A mode agrees if it is
-    close to eager, or as close to float64 as eager is, and if it predicts the same classes, except
-    where eager itself cannot tell two classes apart. Where eager is so far from float64 that a
-    constant or random numbers would be as close, a mode that is not close to eager is refused.
+    close to eager, or as far from it on every sample, and from float64, as rounding explains:
+    eager's own error against float64, and what a change of its inputs by rounding makes of its
+    outputs (`moves`, one a head). And it must predict the same classes, except where eager itself
+    cannot tell two classes apart. Where rounding takes eager so far that a constant or random
+    numbers would be as close, a mode that is not close to eager is refused.
 
     Outputs are one array per head, shape (batch, ...), of the reference for the first images only.
     With `classes` the last axis is classes, so that the largest logit is a prediction. A reference
@@ -99,9 +141,10 @@ def compare(
     if other_shapes := _other_shapes(outputs, eager):
         return other_shapes
     references = [*(reference or ()), *[None] * len(eager)][: len(eager)]
+    known = moves or [Move()] * len(eager)
     heads = [
-        _compare_head(output, wanted, exact, tolerance, classes=classes)
-        for output, wanted, exact in zip(outputs, eager, references, strict=True)
+        _compare_head(output, wanted, exact, move, tolerance, classes=classes)
+        for output, wanted, exact, move in zip(outputs, eager, references, known, strict=True)
     ]
     return worst(filter(None, heads)) if any(heads) else _refuse(SILENT)
 
@@ -184,6 +227,7 @@ def _compare_head(
     output: np.ndarray,
     eager: np.ndarray,
     reference: np.ndarray | None,
+    move: Move,
     tolerance: float,
     *,
     classes: bool,
@@ -199,13 +243,14 @@ def _compare_head(
     if scale < SMALLEST_OUTPUT:
         vanishes = _scale(output) < SMALLEST_OUTPUT
         return None if vanishes else _refuse("eager's output vanishes, and this mode's does not")
-    close = float(np.abs(output - eager).max()) <= tolerance * scale
+    largest = float(np.abs(output - eager).max())
+    close = largest <= tolerance * scale
     if silent and close:
         return None
     agreement = Agreement(
         rmse_rel=_rmse(output, eager) / scale, top1_match=None, ok=True, allowed=tolerance
     )
-    spread, margin = 0.0, tolerance * scale
+    spread, margin = float(eager.std()) / scale, max(tolerance * scale, move.largest)
     if reference is not None:
         reference = np.where(finite[: len(reference)], reference, 0.0)
         size, images = _scale(reference), len(reference)
@@ -219,7 +264,14 @@ def _compare_head(
     matches, clear_mismatch = _top1(output, eager, margin) if classes else (None, False)
     agreement = replace(agreement, top1_match=matches)
     if not close:
-        agreement = _judge_by_reference(agreement, tolerance, spread)
+        reason = (
+            f"outputs differ from eager's by up to {largest / scale:.1e} of the largest output "
+            f"(allowed: {tolerance:.0e})"
+        )
+        agreement = replace(agreement, ok=False, reason=reason)
+        bound = min(AMPLIFIED * tolerance, spread / REFERENCE_FACTOR)
+        apart = _rms_of_samples(output - eager) / scale
+        agreement = _judge_by_rounding(agreement, apart, move.rms / scale, bound)
     if agreement.ok and clear_mismatch and matches is not None:
         reason = f"the predicted class differs in {1 - matches:.0%} of the images"
         agreement = replace(agreement, ok=False, reason=reason)
@@ -253,27 +305,37 @@ def _not_finite_elsewhere(
     return Agreement(rmse_rel=None, top1_match=None, ok=False, reason=reason)
 
 
-def _judge_by_reference(agreement: Agreement, tolerance: float, spread: float) -> Agreement:
-    """The agreement of outputs that are not close to eager's: ok if as close to float64."""
+def _judge_by_rounding(
+    agreement: Agreement, apart: np.ndarray, moved: float, bound: float
+) -> Agreement:
+    """The agreement of outputs that are not close to eager's: ok if rounding explains it.
+
+    Relative to the largest output are how far each sample is `apart` from eager's (root mean
+    square), how far rounding of the inputs has `moved` eager's, and the `bound` above which
+    rounding explains anything.
+    """
     error, eager_error = agreement.rmse_ref_rel, agreement.eager_rmse_ref_rel
-    against = ""
-    if error is not None and eager_error is not None:
-        if not eager_error <= min(AMPLIFIED * tolerance, spread / REFERENCE_FACTOR):
-            reason = (
-                "the model amplifies rounding: eager's own error against float64 is "
-                f"{eager_error:.1e} of the largest output, this mode's {error:.1e}"
+    rounding = max(moved, eager_error or 0.0)
+    if not rounding:
+        return agreement
+    if not rounding <= bound:
+        how = f"rounding of the inputs moves eager's outputs by {moved:.1e} of the largest"
+        if eager_error is not None and not eager_error <= bound:
+            how = (
+                f"eager's own error against float64 is {eager_error:.1e} of the largest output, "
+                f"this mode's {error:.1e}"
             )
-            return replace(agreement, ok=False, reason=reason, refused=True)
-        agreement = replace(agreement, allowed=(1 + REFERENCE_FACTOR) * eager_error)
-        allowed = REFERENCE_FACTOR * eager_error
-        if error <= allowed:
-            return agreement
-        against = f"; error against float64 {error:.1e}, allowed: {allowed:.1e}"
-    reason = (
-        f"outputs differ from eager's by {agreement.rmse_rel:.1e} of the largest output "
-        f"(allowed: {tolerance:.0e}){against}"
-    )
-    return replace(agreement, ok=False, reason=reason)
+        return replace(agreement, reason=f"the model amplifies rounding: {how}", refused=True)
+    allowed, allowed_apart = REFERENCE_FACTOR * rounding, (1 + REFERENCE_FACTOR) * rounding
+    agreement = replace(agreement, allowed=allowed_apart)
+    if error is not None and not error <= allowed:
+        more = f"error against float64 {error:.1e}, allowed: {allowed:.1e}"
+    elif not (furthest := apart.max()) <= allowed_apart:
+        sample = f"sample {apart.argmax() + 1} by {furthest:.1e} on average"
+        more = f"{sample}, allowed: {allowed_apart:.1e}"
+    else:
+        return replace(agreement, ok=True, reason="")
+    return replace(agreement, reason=f"{agreement.reason}; {more}")
 
 
 def _top1(output: np.ndarray, eager: np.ndarray, margin: float) -> tuple[float, bool]:
@@ -313,6 +375,16 @@ def _measure_nearest(output: Outputs, eager: Outputs, tolerance: float, scale: f
     unlike |= np.abs(confidences[:, None] - other_confidences[None]) > tolerance
     distance = np.where(unlike | (distance > tolerance), np.inf, distance)
     return np.asarray(distance.min(axis=1))
+
+
+def _rms_of_samples(apart: np.ndarray) -> np.ndarray:
+    """Root mean square over each sample of a batch; of an output without a batch over all of it."""
+    rows = apart.reshape(len(apart), -1) if apart.ndim and apart.size else apart.reshape(1, -1)
+    return np.asarray(np.sqrt(np.mean(np.square(rows), axis=1)))
+
+
+def _finite(values: np.ndarray) -> np.ndarray:
+    return np.where(np.isfinite(values), values, 0.0)
 
 
 def _rmse(one: np.ndarray, other: np.ndarray) -> float:

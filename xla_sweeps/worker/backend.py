@@ -79,7 +79,7 @@ class Model(Protocol):
         """Compute eagerly what modes must reproduce of a mode's present inputs; False without."""
 
     def add_reference(self, tell: Tell, position: int = 0) -> bool:
-        """Compute the float64 reference of an input, unless that was tried; True if it was now."""
+        """Compute what else tells rounding from an error on an input; False if there is no more."""
 
     def bind(self, mode: str) -> Executable:
         """The model in a mode; graph modes are traced here."""

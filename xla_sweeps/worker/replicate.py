@@ -207,8 +207,8 @@ class Replicate:
         compared = self._model.comparison_of_last if last else self._model.comparison
         compare = compared(executable, position)
         agreed = compare()
-        if not agreed.ok and self._model.add_reference(self._tell, position):
-            agreed = compare()  # perhaps as close to float64 as eager is
+        while not agreed.ok and self._model.add_reference(self._tell, position):
+            agreed = compare()  # perhaps rounding explains it
         earlier = outcome.agreement
         if earlier is not None:
             if agreed.refused and agreed.rmse_rel is None:

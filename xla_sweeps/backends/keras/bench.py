@@ -19,6 +19,7 @@ from xla_sweeps.backends.keras import building, weights
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.executable import Engine, Executable
 from xla_sweeps.backends.keras.mac_count import AT_LEAST_NOTE, MacCount
+from xla_sweeps.backends.keras.rounding import moves_on
 from xla_sweeps.backends.keras.sources import OWN, LoadedModel, Wrap, stateful_resets
 from xla_sweeps.backends.keras.sources.inputs import draw, is_floating, widen
 from xla_sweeps.backends.keras.synchronization import busy_side
@@ -31,6 +32,7 @@ from xla_sweeps.schema.trial import ModelSpec, Precision, Trial
 from xla_sweeps.trial import protocol
 from xla_sweeps.trial.failures import error_line
 from xla_sweeps.worker import agreement
+from xla_sweeps.worker.agreement import Move
 from xla_sweeps.worker.backend import Tell
 
 REFERENCE_IMAGES = 2
@@ -64,6 +66,8 @@ class KerasBench(ABC, Generic[E]):
     """Outputs in float64 for the first samples of the first inputs."""
     later_references: dict[int, list[np.ndarray]] = field(default_factory=dict)
     """The same for later inputs, by position; only where a mode needed them."""
+    moves: Sequence[Move] | None = None
+    """How far rounding of the inputs moves eager's outputs, one a head; only where needed too."""
     referenced: bool = False
     """True once a reference was tried."""
     seconds: dict[str, float] = field(default_factory=dict)
@@ -250,21 +254,22 @@ class KerasBench(ABC, Generic[E]):
             return False
         self.inputs, self.reference, self.referenced = executable.inputs, None, False
         self.later_references.clear()
+        self.moves = None
         self.eager, *later = map(self.eagerly, self.inputs)
         self.later = later
         return True
 
     def add_reference(self, tell: Tell, position: int = 0) -> bool:
-        """Compute outputs of the same weights in float64, unless that was tried.
+        """Compute outputs of the same weights in float64, then how far rounding moves eager's.
 
-        Not where two eager runs differ: their random numbers would count as eager's own error, by
-        which a mode's is judged.
+        One of both a call; False where there is nothing more, and where two eager runs differ:
+        their random numbers would count as eager's own error, by which a mode's is judged.
         """
         if not self.deterministic:
             return False
         tried, self.referenced = self.referenced, True
         if tried and (not position or self.reference is None or position in self.later_references):
-            return False
+            return self.add_moves(tell)
         tell(protocol.Stage(phase=Phase.VERIFY, detail="float64 reference"))
         begun = time.perf_counter()
         try:
@@ -278,6 +283,14 @@ class KerasBench(ABC, Generic[E]):
         gc.collect()  # the float64 model, which would count as memory of the next mode
         spent_s = time.perf_counter() - begun
         self.seconds["reference"] = self.seconds.get("reference", 0.0) + spent_s
+        return True
+
+    def add_moves(self, tell: Tell) -> bool:
+        """Compute how far rounding of the inputs moves eager's outputs, unless that was tried."""
+        if self.moves is not None:
+            return False
+        tell(protocol.Stage(phase=Phase.VERIFY, detail="rounding of the inputs"))
+        self.moves = moves_on(self.inputs[:INPUTS], self.eagerly, self.trial)
         return True
 
     def compute_reference(self) -> None:
@@ -328,6 +341,7 @@ class KerasBench(ABC, Generic[E]):
             self.later_references.get(position) if position else self.reference,
             precision=self.trial.precision,
             classes=self.trial.model.task == "classification",
+            moves=self.moves or (),
             gpu=self.trial.on_accelerator,
             may_refer=self.deterministic and not self.referenced,
         )
@@ -390,7 +404,7 @@ class KerasBench(ABC, Generic[E]):
                 executable = twin.make(mode)
                 executable.first_call_s()
                 agreed = twin.compare(executable.outputs())
-                if not agreed.ok and twin.add_reference(tell):
+                while not agreed.ok and twin.add_reference(tell):
                     agreed = twin.compare(executable.outputs())
         except Exception:  # dtypes are fixed, or memory does not suffice: not known
             traceback.print_exc()

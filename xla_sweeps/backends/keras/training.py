@@ -17,7 +17,7 @@ from xla_sweeps.backends.keras.bench import E, KerasBench
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.executable import Engine
 from xla_sweeps.backends.keras.objective import Objective, objective_of
-from xla_sweeps.backends.keras.sources.inputs import nudge_batch, widen
+from xla_sweeps.backends.keras.sources.inputs import is_floating, nudge_batch, widen
 from xla_sweeps.backends.keras.weights import name_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.backend import Backend
@@ -265,6 +265,10 @@ class Training(KerasBench[E]):
     def compute_reference(self) -> None:
         """Run the first step in float64."""
         self.trainer.add_reference(self.trial, self.built)
+
+    def add_moves(self, tell: Tell) -> bool:
+        """None: the trainer knows how far rounding moves its steps."""
+        return False
 
     def comparison(self, executable: E, position: int = 0) -> Callable[[], Agreement]:
         """Run the first steps of a mode; returns what compares them with eager's."""
