@@ -143,6 +143,38 @@ def test_what_is_not_finite_moves_nothing() -> None:
     assert move.largest == pytest.approx(1e-3)
 
 
+@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize("share", [1e-2, 0.0])
+def test_an_error_of_a_percent_in_scores_does_not_hide_beside_boxes_in_pixels(
+    share: float, moved: bool
+) -> None:
+    boxes, scores = 640 * RNG.random((2, 50, 4)), RNG.random((2, 50, 3))
+    eager = np.concatenate([boxes, scores], axis=-1)
+    output = np.concatenate([boxes, scores * (1 + share)], axis=-1)
+    if moved:
+        eager, output = np.moveaxis(eager, -1, 1), np.moveaxis(output, -1, 1)
+    result = gate(output * (1 + 1e-7), eager=eager, reference=None, classes=False)
+    assert result.ok is (share == 0)
+    if share:
+        assert "differ from eager's by up to 3" in result.reason
+
+
+def test_an_error_of_a_percent_in_a_sample_does_not_hide_beside_a_larger_one() -> None:
+    eager = REFERENCE * np.array([[1000], [1], [1000], [1000]])
+    output = eager.copy()
+    output[1] *= 1.01
+    assert not gate(output, eager=eager, reference=None, classes=False).ok
+    assert gate(eager * (1 + 1e-6), eager=eager, reference=None, classes=False).ok
+
+
+def test_another_token_is_no_rounding() -> None:
+    tokens = np.array([[17.0, 49_999, 3, 20]])
+    other = tokens + np.array([[0, 0, 0, 1]])
+    result = gate(other, eager=tokens, reference=None, classes=False)
+    assert result.reason == "1 of 4 integers differ from eager's"
+    assert gate(tokens + 1e-3, eager=tokens, reference=None, classes=False).ok
+
+
 def test_another_shape_is_found_before_any_value_is_compared() -> None:
     result = gate(EAGER[:, :10])
     assert not result.ok

@@ -39,6 +39,15 @@ AMPLIFIED = 100
 NUDGES = 3
 """Changes of each input by which it is seen how far rounding moves eager's outputs."""
 
+SMALL_PART = 0.05
+"""A sample or a channel is compared with its own largest output, or this share of all's largest."""
+
+WHOLE = 0.25
+"""A difference of integers, such as classes or tokens, from which on they are others."""
+
+_HAS_CHANNELS = 3
+"""Axes of an output of samples, positions and channels, these last or, as in PyTorch, second."""
+
 SMALLEST_OUTPUT = 1e-30
 """Outputs below this, in absolute value, are too small to compare."""
 
@@ -243,8 +252,10 @@ def _compare_head(
     if scale < SMALLEST_OUTPUT:
         vanishes = _scale(output) < SMALLEST_OUTPUT
         return None if vanishes else _refuse("eager's output vanishes, and this mode's does not")
-    largest = float(np.abs(output - eager).max())
-    close = largest <= tolerance * scale
+    apart = np.abs(output - eager)
+    furthest, others = _furthest(apart, np.abs(eager), scale), int((apart > WHOLE).sum())
+    integers = others and not (eager % 1).any()
+    close = furthest <= tolerance and not integers
     if silent and close:
         return None
     agreement = Agreement(
@@ -265,17 +276,34 @@ def _compare_head(
     agreement = replace(agreement, top1_match=matches)
     if not close:
         reason = (
-            f"outputs differ from eager's by up to {largest / scale:.1e} of the largest output "
-            f"(allowed: {tolerance:.0e})"
+            f"outputs differ from eager's by up to {furthest:.1e} of the largest output "
+            f"of a sample or channel (allowed: {tolerance:.0e})"
         )
+        if integers:
+            reason = f"{others} of {eager.size} integers differ from eager's"
         agreement = replace(agreement, ok=False, reason=reason)
         bound = min(AMPLIFIED * tolerance, spread / REFERENCE_FACTOR)
-        apart = _rms_of_samples(output - eager) / scale
-        agreement = _judge_by_rounding(agreement, apart, move.rms / scale, bound)
+        agreement = _judge_by_rounding(
+            agreement, _rms_of_samples(apart) / scale, move.rms / scale, bound
+        )
     if agreement.ok and clear_mismatch and matches is not None:
         reason = f"the predicted class differs in {1 - matches:.0%} of the images"
         agreement = replace(agreement, ok=False, reason=reason)
     return agreement
+
+
+def _furthest(apart: np.ndarray, sizes: np.ndarray, scale: float) -> float:
+    """The largest difference, relative to the largest output of its sample, of its channel or all.
+
+    In that of all, a score of 0 to 1 would hide beside a box in pixels.
+    """
+    furthest = float(apart.max()) / scale
+    axes = {0, 1, apart.ndim - 1} if apart.ndim >= _HAS_CHANNELS else set(range(apart.ndim)[:1])
+    for axis in axes:
+        others = tuple(each for each in range(apart.ndim) if each != axis)
+        own = np.maximum(sizes.max(axis=others), SMALL_PART * scale)
+        furthest = max(furthest, float((apart.max(axis=others) / own).max()))
+    return furthest
 
 
 def _is_silent(eager: np.ndarray) -> bool:
