@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import pkgutil
 import sys
 import traceback
 from collections import OrderedDict
@@ -143,6 +144,14 @@ PLANTED_IN: dict[str, Any] = {"wrong": 1, "wrong late": 1, "wrong in the last sa
 """The samples of four in which it is planted."""
 
 
+COMPILED: dict[str, Callable[[Any], Any]] = {
+    "tensorflow": lambda run: pkgutil.resolve_name("tensorflow:function")(run),
+    "jax": lambda run: pkgutil.resolve_name("jax:jit")(run),
+    "torch": lambda run: run,
+}
+"""How a call becomes one program."""
+
+
 def planted_errors() -> Any:
     """The modes that count as wrong, by what is planted in the second mode, or in eager's."""
     plants = ("wrong", "wrong late", "wrong in the last sample", "eager compiles late")
@@ -158,7 +167,7 @@ def wrong_modes(plant: str) -> list[str]:
     def factor(executable: Any) -> Any:
         count = calls[id(executable)] = calls.get(id(executable), 0) + 1
         if plant == "eager compiles late" and executable.mode == eager and count == SETTLED:
-            executable.run = engine.whole(executable.run)
+            executable.run = COMPILED[ENGINE](executable.run)
         is_early = plant == "wrong late" and count <= SETTLED
         if executable.mode != second or is_early or len(executable.inputs[0]) != len(LAST):
             return 1.0

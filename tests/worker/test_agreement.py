@@ -157,6 +157,9 @@ def test_an_error_of_a_percent_in_scores_does_not_hide_beside_boxes_in_pixels(
     assert result.ok is (share == 0)
     if share:
         assert "differ from eager's by up to 3" in result.reason
+        assert result.rmse_rel is not None
+        assert result.allowed is not None
+        assert result.rmse_rel / result.allowed == pytest.approx(3.1e-4 / 1e-4, rel=0.1)
 
 
 def test_an_error_of_a_percent_in_a_sample_does_not_hide_beside_a_larger_one() -> None:
@@ -172,6 +175,7 @@ def test_another_token_is_no_rounding() -> None:
     other = tokens + np.array([[0, 0, 0, 1]])
     result = gate(other, eager=tokens, reference=None, classes=False)
     assert result.reason == "1 of 4 integers differ from eager's"
+    assert result.allowed == 0
     assert gate(tokens + 1e-3, eager=tokens, reference=None, classes=False).ok
 
 

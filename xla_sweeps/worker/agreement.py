@@ -253,13 +253,12 @@ def _compare_head(
         vanishes = _scale(output) < SMALLEST_OUTPUT
         return None if vanishes else _refuse("eager's output vanishes, and this mode's does not")
     apart = np.abs(output - eager)
-    furthest, others = _furthest(apart, np.abs(eager), scale), int((apart > WHOLE).sum())
-    integers = others and not (eager % 1).any()
-    close = furthest <= tolerance and not integers
-    if silent and close:
+    reason, allowed = _find_difference(apart, eager, scale, tolerance)
+    if silent and not reason:
         return None
+    rmse_rel = _rmse(output, eager) / scale
     agreement = Agreement(
-        rmse_rel=_rmse(output, eager) / scale, top1_match=None, ok=True, allowed=tolerance
+        rmse_rel=rmse_rel, top1_match=None, ok=not reason, reason=reason, allowed=allowed
     )
     spread, margin = float(eager.std()) / scale, max(tolerance * scale, move.largest)
     if reference is not None:
@@ -274,14 +273,7 @@ def _compare_head(
         margin = max(margin, float(np.abs(eager[:images] - reference).max()))
     matches, clear_mismatch = _top1(output, eager, margin) if classes else (None, False)
     agreement = replace(agreement, top1_match=matches)
-    if not close:
-        reason = (
-            f"outputs differ from eager's by up to {furthest:.1e} of the largest output "
-            f"of a sample or channel (allowed: {tolerance:.0e})"
-        )
-        if integers:
-            reason = f"{others} of {eager.size} integers differ from eager's"
-        agreement = replace(agreement, ok=False, reason=reason)
+    if reason:
         bound = min(AMPLIFIED * tolerance, spread / REFERENCE_FACTOR)
         agreement = _judge_by_rounding(
             agreement, _rms_of_samples(apart) / scale, move.rms / scale, bound
@@ -290,6 +282,26 @@ def _compare_head(
         reason = f"the predicted class differs in {1 - matches:.0%} of the images"
         agreement = replace(agreement, ok=False, reason=reason)
     return agreement
+
+
+def _find_difference(
+    apart: np.ndarray, eager: np.ndarray, scale: float, tolerance: float
+) -> tuple[str, float]:
+    """What outputs that are so far `apart` from eager's differ in; "" where they are close.
+
+    Also the root mean square, of the largest output, from which on such a difference counts.
+    """
+    others = int((apart > WHOLE).sum())
+    if others and not (eager % 1).any():
+        return f"{others} of {eager.size} integers differ from eager's", 0.0
+    furthest = _furthest(apart, np.abs(eager), scale)
+    if furthest <= tolerance:
+        return "", tolerance
+    reason = (
+        f"outputs differ from eager's by up to {furthest:.1e} of the largest output "
+        f"of a sample or channel (allowed: {tolerance:.0e})"
+    )
+    return reason, tolerance / furthest * float(np.sqrt(np.mean(np.square(apart)))) / scale
 
 
 def _furthest(apart: np.ndarray, sizes: np.ndarray, scale: float) -> float:

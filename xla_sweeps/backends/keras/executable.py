@@ -177,7 +177,8 @@ class Engine:
         narrow: gives what a model returns with the floating heads in float32; a part of each call.
         in_float64: within it, the engine computes in float64 on the CPU.
         without_tf32: within it, products in float32 are not in TF32.
-        whole: makes one program of a function, without XLA where the engine has another way.
+        whole: what a function in float64 is called in: nothing, so that no mode's tracing is judged
+            by tracing; one program where operation by operation takes minutes.
     """
 
     executables: type[Executable]
