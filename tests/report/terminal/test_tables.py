@@ -22,6 +22,7 @@ from xla_sweeps.report.terminal.tables import show_rows, show_trial
 from xla_sweeps.report.terminal.trial_progress import TrialProgress
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import (
+    Agreement,
     Energy,
     Failure,
     Flagged,
@@ -48,6 +49,25 @@ def _some_width(monkeypatch: pytest.MonkeyPatch) -> None:
 def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setenv("COLUMNS", str(request.param))
     return int(request.param)
+
+
+@pytest.mark.parametrize(
+    ("agreed", "cell"),
+    [
+        (Agreement(rmse_rel=2e-4, top1_match=None, ok=True, allowed=4e-4), "yes 2e-4 of 4e-4"),
+        (Agreement(rmse_rel=2e-4, top1_match=None, ok=False, allowed=1e-4), "NO 2e-4 of 1e-4"),
+        (Agreement(rmse_rel=8e-6, top1_match=None, ok=False, allowed=1e-4), "NO 8e-6 "),
+    ],
+)
+def test_the_table_says_how_far_a_mode_is_from_eager_and_what_was_allowed(
+    agreed: Agreement, cell: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = make_record({"graph": 0.2, "xla": 0.1})
+    told = replace(record.modes["xla"], agreement=agreed)
+    show_trial(summarize([replace(record, modes={**record.modes, "xla": told})]), places={})
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith(" xla "))
+    assert cell in line
+    assert (" of " in line) is (" of " in cell)
 
 
 def test_the_end_of_a_trial_fits_the_terminal(
