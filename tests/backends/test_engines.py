@@ -53,7 +53,7 @@ NIGHTLY = {
     "jax": (
         *("measured_with_a_state", "wrong_at_a_shape", "training_with_its_own_loss"),
         *("training_with_dropout", "planted_errors"),
-        "amplified_rounding",
+        *("amplified_rounding", "changed_by_tracing"),
     ),
 }
 """Checks of exhaustive tests, which have a process of their own."""
@@ -207,6 +207,15 @@ def test_a_planted_error_of_a_thousandth_is_caught_early_and_late(engine: str) -
 def test_a_model_that_amplifies_rounding_is_not_called_wrong(engine: str) -> None:
     for statuses_of_one in told(engine, "amplified_rounding"):
         assert set(statuses_of_one.values()) == {"ok"}
+
+
+@TENSORFLOW_DAILY
+def test_what_tracing_changes_is_no_rounding_of_eager_execution(engine: str) -> None:
+    by_mode = told(engine, "changed_by_tracing")
+    if engine == "torch":  # what asks whether it is compiled breaks the graph
+        assert by_mode.pop("torch_compile") == "mode_not_effective"
+    wanted = {mode: "ok" if is_eager(mode) else "wrong_result" for mode in by_mode}
+    assert by_mode == wanted
 
 
 @TENSORFLOW_DAILY

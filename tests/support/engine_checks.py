@@ -207,7 +207,31 @@ def chaotic() -> Any:
 def amplified_rounding() -> Any:
     """The modes' statuses, of a healthy model that amplifies rounding."""
     desks = (Desk(chaotic, library=OWN, batch_size=1, seed=seed) for seed in range(3))
-    return [{mode: each["status"] for mode, each in desk.outcomes().items()} for desk in desks]
+    return list(map(statuses_of, desks))
+
+
+TRACES: dict[str, Callable[[Any], bool]] = {
+    "tensorflow": lambda values: not pkgutil.resolve_name("tensorflow:executing_eagerly")(),
+    "jax": lambda values: isinstance(values, pkgutil.resolve_name("jax.core:Tracer")),
+    "torch": lambda values: pkgutil.resolve_name("torch.compiler:is_compiling")(),
+}
+"""Whether what is called with these values is being traced."""
+
+
+class Traced(keras.layers.Layer):  # type: ignore[misc]
+    """Scales its values a little more where it is traced."""
+
+    def call(self, values: Any) -> Any:
+        return values * (1 + PLANTED if TRACES[ENGINE](values) else 1.0)
+
+
+def changed_by_tracing() -> Any:
+    """The modes' statuses, of a model that computes something else where it is traced."""
+    return statuses_of(Desk(functools.partial(network, Traced), library=OWN))
+
+
+def statuses_of(desk: Desk) -> dict[str, str]:
+    return {mode: each["status"] for mode, each in desk.outcomes().items()}
 
 
 def measured_training() -> Any:
@@ -366,6 +390,7 @@ COMMON = (
     call_that_fails,
     planted_errors,
     amplified_rounding,
+    changed_by_tracing,
     measured_training,
     training_with_its_own_loss,
     measured_predict,

@@ -170,6 +170,17 @@ def test_an_error_of_a_percent_in_a_sample_does_not_hide_beside_a_larger_one() -
     assert gate(eager * (1 + 1e-6), eager=eager, reference=None, classes=False).ok
 
 
+def test_a_reference_that_is_more_than_a_rounding_away_from_eager_is_not_plausible() -> None:
+    def plausible(reference: np.ndarray, precision: Precision = Precision.FLOAT32) -> bool:
+        return agreement.is_plausible([reference[:2]], [EAGER], precision)
+
+    assert plausible(REFERENCE)
+    assert not plausible(REFERENCE * 1.001)
+    assert not plausible(REFERENCE[:, :10])
+    assert plausible(REFERENCE * 1.001, Precision.MIXED_FLOAT16)
+    assert agreement.is_plausible([np.zeros((2, 3))], [np.zeros((4, 3))], Precision.FLOAT32)
+
+
 def test_another_token_is_no_rounding() -> None:
     tokens = np.array([[17.0, 49_999, 3, 20]])
     other = tokens + np.array([[0, 0, 0, 1]])

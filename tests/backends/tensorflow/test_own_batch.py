@@ -60,11 +60,6 @@ class Sums(Plain):
     def call(self, x):
         return {"outputs": super().call(x), "sum": tf.reduce_sum(x)}
 
-class Traced(Plain):
-    """Scales its answer by a thousandth more where it is traced."""
-    def call(self, x):
-        return super().call(x) * (1.0 if tf.executing_eagerly() else 1.001)
-
 class Drawn(keras.Model):
     """Another model each time that it is built."""
     def __init__(self):
@@ -144,9 +139,3 @@ def test_a_new_model_is_first_called_as_the_user_calls_it(
     assert (xla.failure.kind if xla.failure else str(xla.status)) == kind
     assert [each.flag for each in caveats if each.flag is not Flag.NO_REFERENCE] == flags
     assert {str(outcomes[label].status) for label in ("eager", "graph")} == {"ok"}
-
-
-def test_what_tracing_changes_is_no_rounding_of_eager_execution() -> None:
-    outcomes, _ = measure("Traced")
-    assert outcomes["graph"].status is outcomes["xla"].status is Status.WRONG_RESULT
-    assert outcomes["eager"].status is Status.OK

@@ -168,6 +168,11 @@ class Executable(ABC):
         return [head.astype(np.float64) for head in cls.heads_of(outputs)]
 
 
+def as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function, operation by operation."""
+    return function
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
     """Functions of an engine that its benches and trainers need.

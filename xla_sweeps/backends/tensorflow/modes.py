@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 import tensorflow as tf
 
-from xla_sweeps.backends.keras.executable import Engine, Executable
+from xla_sweeps.backends.keras.executable import Engine, Executable, as_it_is
 from xla_sweeps.backends.tensorflow import devices
 from xla_sweeps.backends.tensorflow.operations import clusters, computing, jit_compile, places
 from xla_sweeps.schema.modes import Execution, Mode
@@ -275,5 +275,5 @@ ENGINE = Engine(
     narrow=narrow,
     in_float64=partial(tf.device, "/device:CPU:0"),
     without_tf32=_without_tf32,
-    whole=lambda function: function,
+    whole=as_it_is,
 )

@@ -17,7 +17,7 @@ import keras
 import torch
 from torch._dynamo.utils import graph_break_reasons
 
-from xla_sweeps.backends.keras.executable import Engine, Executable
+from xla_sweeps.backends.keras.executable import Engine, Executable, as_it_is
 from xla_sweeps.backends.torch.capture import breaks_after, capture_counts, limits_reached
 from xla_sweeps.schema.modes import Execution, Mode
 
@@ -182,5 +182,5 @@ ENGINE = Engine(
     narrow=partial(keras.tree.map_structure, _narrow),
     in_float64=partial(keras.device, "cpu"),
     without_tf32=_without_tf32,
-    whole=lambda function: function,
+    whole=as_it_is,
 )
