@@ -188,8 +188,8 @@ def calibrate(
 def _times_more(seen: Sequence[tuple[int, int]]) -> int:
     """Times the batch for statistics of enough values, from what each layer saw of this one."""
     fewest = min((values // channels for values, channels in seen), default=_VALUES)
-    largest = max((values for values, _ in seen), default=1)
-    return min(math.ceil(_VALUES / max(fewest, 1)), _LARGEST // largest)
+    largest = max((values for values, _ in seen), default=0)
+    return min(math.ceil(_VALUES / max(fewest, 1)), _LARGEST // max(largest, 1))
 
 
 @contextmanager

@@ -100,7 +100,7 @@ class ShapesBench(KerasBench[E]):
             return self.built
         return free_sizes(self.built, self.trial, narrowed=self.engine.narrow)
 
-    def reference_of_shape(self, name: str) -> list[np.ndarray] | None:
+    def reference_of_shape(self, name: str, eager: list[np.ndarray]) -> list[np.ndarray] | None:
         """Outputs in float64 of the first samples of a shape's batch; None where there are none."""
 
         def change(twin: BuiltModel) -> BuiltModel:
@@ -110,7 +110,7 @@ class ShapesBench(KerasBench[E]):
         batch = self.shape_batches[name]
         few = keras.tree.map_structure(lambda tensor: tensor[:REFERENCE_IMAGES], batch)
         try:
-            return self.float64_outputs(self.trial.model, self.built, few, change)
+            return self.reference_for(few, eager, change)
         except Exception:  # dtypes are fixed, or memory does not suffice
             traceback.print_exc()
             return None
@@ -176,7 +176,7 @@ class ShapesBench(KerasBench[E]):
         agreed = compare()
         if agreed.ok or not self.deterministic:
             return agreed
-        reference = self.reference_of_shape(name)
+        reference = self.reference_of_shape(name, eager)
         agreed = compare(reference)
         if agreed.ok:
             return agreed
