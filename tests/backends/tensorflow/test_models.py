@@ -18,10 +18,11 @@ from catalog_models import of_catalog
 from paths import SUPPORT
 
 from xla_sweeps.backends.keras import building
+from xla_sweeps.backends.keras.rounding import float64_outputs
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.backends.tensorflow import hub_architectures, modes
-from xla_sweeps.backends.tensorflow.bench import Bench, macs
+from xla_sweeps.backends.tensorflow.bench import macs
 from xla_sweeps.config import catalog
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.modes import Mode
@@ -215,8 +216,8 @@ def test_one_model_of_each_family_computes_the_same_in_eager_graph_and_xla(
             outputs, eager, precision=Precision.FLOAT32, classes=entry.task == "classification"
         )
         if not result.ok:  # not as close to eager as allowed, but perhaps as close to the truth
-            reference = Bench.float64_outputs(
-                of_catalog(name, source, _smallest_resolution(entry)), built, batch
+            reference = float64_outputs(
+                modes.ENGINE, of_catalog(name, source, _smallest_resolution(entry)), built, batch
             )
             result = agreement.compare(
                 outputs,
@@ -291,7 +292,9 @@ def test_the_float64_twin_computes_the_same_with_smaller_errors(name: str) -> No
     built = build(name, 64)
     batch = images(built)
     building.calibrate(built, 4, np.random.default_rng(0))
-    (reference,) = Bench.float64_outputs(of_catalog(name, "applications", 64), built, batch[:2])
+    (reference,) = float64_outputs(
+        modes.ENGINE, of_catalog(name, "applications", 64), built, batch[:2]
+    )
     assert reference.dtype == np.float64
     logits = np.asarray(built.call(tf.constant(batch)))[:2]
     error = np.abs(logits - reference).max() / np.abs(reference).max()
@@ -307,7 +310,7 @@ def test_the_float64_reference_makes_the_call_of_the_scenario() -> None:
     asked = built_models.own(f"{SUPPORT}/own_models.py:build", resolution=32)
     built = built_models.build(asked, step=negated)
     batch = images(built)
-    (reference,) = Bench.float64_outputs(asked, built, batch[:2])
+    (reference,) = float64_outputs(modes.ENGINE, asked, built, batch[:2])
     outputs = np.asarray(built.call(tf.constant(batch)))[:2]
     assert np.abs(outputs - reference).max() < 1e-3 * np.abs(reference).max()
 

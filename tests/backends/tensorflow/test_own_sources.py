@@ -17,9 +17,11 @@ from keras_files import write_keras_file
 from paths import SUPPORT
 
 from xla_sweeps.backends.keras import building
+from xla_sweeps.backends.keras.rounding import float64_outputs
 from xla_sweeps.backends.keras.sources import trains_always
 from xla_sweeps.backends.keras.sources.inputs import draw, from_specs
-from xla_sweeps.backends.tensorflow.bench import Bench, macs
+from xla_sweeps.backends.tensorflow import modes
+from xla_sweeps.backends.tensorflow.bench import macs
 from xla_sweeps.backends.tensorflow.explain.graph import traced_ops
 from xla_sweeps.backends.tensorflow.explain.traps import random_places
 from xla_sweeps.backends.tensorflow.operations import compiled_inside
@@ -85,7 +87,7 @@ def test_a_functions_model_has_a_float64_twin() -> None:
     spec = own("own_models:build", resolution=32)
     built = build(spec)
     batch = draw(built.inputs, 2, np.random.default_rng(0))
-    (reference,) = Bench.float64_outputs(spec, built, batch)
+    (reference,) = float64_outputs(modes.ENGINE, spec, built, batch)
     assert reference.dtype == np.float64
     assert 0 < np.abs(np.asarray(built.call(batch)) - reference).max() < 1e-3
 

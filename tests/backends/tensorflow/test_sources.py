@@ -19,9 +19,10 @@ from catalog_models import of_catalog
 from paths import SUPPORT
 
 from xla_sweeps.backends.keras import building
+from xla_sweeps.backends.keras.rounding import float64_outputs
 from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.backends.tensorflow import hub_architectures, modes
-from xla_sweeps.backends.tensorflow.bench import Bench, macs
+from xla_sweeps.backends.tensorflow.bench import macs
 from xla_sweeps.backends.tensorflow.scenarios.detect import DetectBench
 from xla_sweeps.config import catalog
 from xla_sweeps.errors import ConfigError, XlaSweepsError
@@ -94,7 +95,7 @@ def test_the_example_of_fusion_sums_each_sample_in_both_precisions() -> None:
     x, y, z = (np.asarray(values, dtype=np.float64) for values in batch)
     wanted = (x + y * z).sum(axis=(1, 2))
     assert built.call(batch).numpy() == pytest.approx(wanted, rel=1e-5)
-    (reference,) = Bench.float64_outputs(spec, built, batch)
+    (reference,) = float64_outputs(modes.ENGINE, spec, built, batch)
     assert reference == pytest.approx(wanted, rel=1e-12)
     assert built.params == macs(built).total == 0
 
@@ -155,7 +156,7 @@ def test_an_example_made_of_layers_computes_in_the_asked_precision(
     outputs_of_call = built.call(batch)
     assert outputs_of_call.dtype == tf.float32
     assert np.ptp(outputs_of_call.numpy()) > 1e-5  # else nothing could be verified
-    (reference,) = Bench.float64_outputs(spec, built, batch)
+    (reference,) = float64_outputs(modes.ENGINE, spec, built, batch)
     error = np.abs(outputs_of_call.numpy() - reference).max() / np.abs(reference).max()
     assert 0 < error < agreement.TOLERANCE[precision]
 
@@ -297,7 +298,7 @@ def test_a_saved_model_has_no_float64_twin(tmp_path: Path) -> None:
     tf.saved_model.save(Exported((None, 8, 8, 3)), str(tmp_path / "m"))
     spec = own(str(tmp_path / "m"))
     with pytest.raises(XlaSweepsError, match="dtypes are fixed"):
-        Bench.float64_outputs(spec, build(spec), tf.ones((1, 8, 8, 3)))
+        float64_outputs(modes.ENGINE, spec, build(spec), tf.ones((1, 8, 8, 3)))
 
 
 def of_hub(weights: str) -> ModelSpec:

@@ -19,16 +19,15 @@ from xla_sweeps.backends.keras import building, weights
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.executable import Engine, Executable, as_it_is
 from xla_sweeps.backends.keras.mac_count import AT_LEAST_NOTE, MacCount
-from xla_sweeps.backends.keras.rounding import moves_on
+from xla_sweeps.backends.keras.rounding import float64_outputs, moves_on
 from xla_sweeps.backends.keras.sources import OWN, LoadedModel, Wrap, stateful_resets
-from xla_sweeps.backends.keras.sources.inputs import draw, is_floating, widen
+from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.backends.keras.synchronization import busy_side
 from xla_sweeps.config.own_inputs import changed_of, is_seed, states_of
-from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.measurement import INPUTS, Agreement, Failure, Flag, Flagged, Phase
 from xla_sweeps.schema.modes import Execution, Mode, Scenario, mode_of
 from xla_sweeps.schema.record import ModelFacts
-from xla_sweeps.schema.trial import ModelSpec, Precision, Trial
+from xla_sweeps.schema.trial import Precision, Trial
 from xla_sweeps.trial import protocol
 from xla_sweeps.trial.failures import error_line
 from xla_sweeps.worker import agreement
@@ -173,31 +172,6 @@ class KerasBench(ABC, Generic[E]):
     def reset_steady_memory(self) -> None:
         """Nothing, where a program says what it needs."""
 
-    @classmethod
-    def float64_outputs(
-        cls,
-        spec: ModelSpec,
-        built: BuiltModel,
-        few: Any,
-        change: Callable[[BuiltModel], BuiltModel] = lambda twin: twin,
-        whole: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None,
-    ) -> list[np.ndarray]:
-        """Outputs of the same call and weights in float64 on the CPU, one array per head.
-
-        `change` is made to the twin in float64 before it is called, in `whole` or the engine's.
-
-        Raises:
-            XlaSweepsError: the model's dtypes are fixed.
-        """
-        with cls.engine.in_float64():
-            twin = change(building.float64_twin(spec, built))
-            call = (whole or cls.engine.whole)(twin.call)
-            outputs = call(keras.tree.map_structure(widen, few))
-            heads = cls.engine.executables.heads_of(outputs)
-        if any(is_floating(head) and head.dtype != np.float64 for head in heads):
-            raise XlaSweepsError("the model sets its own dtypes, so it cannot be built in float64")
-        return [head.astype(np.float64) for head in heads]
-
     def eager_outputs(self, batches: Sequence[Any]) -> list[np.ndarray]:
         """Outputs of an eager call of each batch, together: one float64 array per head."""
         outputs = [self.eagerly(batch) for batch in batches]
@@ -313,7 +287,7 @@ class KerasBench(ABC, Generic[E]):
         change: Callable[[BuiltModel], BuiltModel] = lambda twin: twin,
     ) -> list[np.ndarray]:
         """Outputs in float64 for a batch; not by one program if that is far from eager's."""
-        make = partial(self.float64_outputs, self.trial.model, self.built, few, change)
+        make = partial(float64_outputs, self.engine, self.trial.model, self.built, few, change)
         outputs = make()
         if self.engine.whole is as_it_is:
             return outputs

@@ -1,4 +1,4 @@
-"""How far rounding moves what eager execution computes."""
+"""What tells rounding from an error: float64, and how far rounding moves what is computed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import keras
 import numpy as np
 
-from xla_sweeps.backends.keras.sources.inputs import nudge_batch
-from xla_sweeps.schema.trial import Trial
+from xla_sweeps.backends.keras import building
+from xla_sweeps.backends.keras.building import BuiltModel
+from xla_sweeps.backends.keras.executable import Engine
+from xla_sweeps.backends.keras.sources.inputs import is_floating, nudge_batch, widen
+from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.schema.trial import ModelSpec, Trial
 from xla_sweeps.worker import agreement
 from xla_sweeps.worker.agreement import NUDGES, Move
 
@@ -29,3 +34,28 @@ def moves_on(
     except Exception:  # a model that refuses other numbers, or memory is short
         traceback.print_exc()
         return ()
+
+
+def float64_outputs(
+    engine: Engine,
+    spec: ModelSpec,
+    built: BuiltModel,
+    few: Any,
+    change: Callable[[BuiltModel], BuiltModel] = lambda twin: twin,
+    whole: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None,
+) -> list[np.ndarray]:
+    """Outputs of the same call and weights in float64 on the CPU, one array per head.
+
+    `change` is made to the twin in float64 before it is called, in `whole` or the engine's.
+
+    Raises:
+        XlaSweepsError: the model's dtypes are fixed.
+    """
+    with engine.in_float64():
+        twin = change(building.float64_twin(spec, built))
+        call = (whole or engine.whole)(twin.call)
+        outputs = call(keras.tree.map_structure(widen, few))
+        heads = engine.executables.heads_of(outputs)
+    if any(is_floating(head) and head.dtype != np.float64 for head in heads):
+        raise XlaSweepsError("the model sets its own dtypes, so it cannot be built in float64")
+    return [head.astype(np.float64) for head in heads]
