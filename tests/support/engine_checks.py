@@ -149,7 +149,7 @@ COMPILED: dict[str, Callable[[Any], Any]] = {
     "jax": lambda run: pkgutil.resolve_name("jax:jit")(run),
     "torch": lambda run: run,
 }
-"""How a call becomes one program."""
+"""Makers of one program of a call."""
 
 
 def planted_errors() -> Any:
@@ -215,7 +215,7 @@ TRACES: dict[str, Callable[[Any], bool]] = {
     "jax": lambda values: isinstance(values, pkgutil.resolve_name("jax.core:Tracer")),
     "torch": lambda values: pkgutil.resolve_name("torch.compiler:is_compiling")(),
 }
-"""Whether what is called with these values is being traced."""
+"""Questions whether a call with these values is being traced."""
 
 
 class Traced(keras.layers.Layer):  # type: ignore[misc]

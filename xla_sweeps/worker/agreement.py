@@ -85,7 +85,7 @@ Outputs = Sequence[np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """How far rounding moves one output of eager execution, in its unit.
+    """Distance by which rounding moves one output of eager execution, in its unit.
 
     Attributes:
         rms: root mean square over a sample, of the sample and the change that moves it most.
@@ -97,7 +97,7 @@ class Move:
 
 
 def moves_of(eager: Outputs, nudged: Iterable[Outputs]) -> list[Move]:
-    """How far each output moves on an input that is changed by rounding."""
+    """Moves of each output on an input that is changed by rounding."""
     return worst_moves(map(partial(_moves_once, eager), nudged))
 
 
@@ -153,16 +153,16 @@ def compare(
     if other_shapes := _other_shapes(outputs, eager):
         return other_shapes
     references = [*(reference or ()), *[None] * len(eager)][: len(eager)]
-    known = moves or [Move()] * len(eager)
+    head_moves = moves or [Move()] * len(eager)
     heads = [
         _compare_head(output, wanted, exact, move, tolerance, classes=classes)
-        for output, wanted, exact, move in zip(outputs, eager, references, known, strict=True)
+        for output, wanted, exact, move in zip(outputs, eager, references, head_moves, strict=True)
     ]
     return worst(filter(None, heads)) if any(heads) else _refuse(SILENT)
 
 
 def is_plausible(reference: Outputs, eager: Outputs, precision: Precision) -> bool:
-    """True if eager's outputs are a usual rounding away from a float64 reference of the first."""
+    """Tell if eager's outputs are a usual rounding away from float64 ones of the first samples."""
     return all(
         exact.shape[1:] == wanted.shape[1:]
         and _rmse(wanted[: len(exact)], exact)
@@ -300,7 +300,7 @@ def _compare_head(
 def _find_difference(
     apart: np.ndarray, eager: np.ndarray, scale: float, tolerance: float
 ) -> tuple[str, float]:
-    """What outputs that are so far `apart` from eager's differ in; "" where they are close.
+    """Difference of outputs that are so far `apart` from eager's, in words; "" where close.
 
     Also the root mean square, of the largest output, from which on such a difference counts.
     """

@@ -66,7 +66,7 @@ class KerasBench(ABC, Generic[E]):
     later_references: dict[int, list[np.ndarray]] = field(default_factory=dict)
     """The same for later inputs, by position; only where a mode needed them."""
     moves: Sequence[Move] | None = None
-    """How far rounding of the inputs moves eager's outputs, one a head; only where needed too."""
+    """Moves of eager's outputs by rounding of the inputs, one a head; only where needed too."""
     referenced: bool = False
     """True once a reference was tried."""
     seconds: dict[str, float] = field(default_factory=dict)
@@ -336,6 +336,13 @@ class KerasBench(ABC, Generic[E]):
             may_refer=self.deterministic and not self.referenced,
         )
 
+    def verify_outputs(self, outputs: list[np.ndarray], tell: Tell) -> Agreement:
+        """Compare outputs on the first inputs by all that tells rounding from an error."""
+        agreed = self.compare(outputs)
+        while not agreed.ok and self.add_reference(tell):
+            agreed = self.compare(outputs)
+        return agreed
+
     def count_macs(self, tell: Tell, executable: E | None = None) -> None:
         """Count multiply-accumulates of a sample, unless they are known."""
         if self.facts.macs is not None:
@@ -393,9 +400,7 @@ class KerasBench(ABC, Generic[E]):
                 twin.eager = twin.eager_outputs(twin.inputs)
                 executable = twin.make(mode)
                 executable.first_call_s()
-                agreed = twin.compare(executable.outputs())
-                while not agreed.ok and twin.add_reference(tell):
-                    agreed = twin.compare(executable.outputs())
+                agreed = twin.verify_outputs(executable.outputs(), tell)
         except Exception:  # dtypes are fixed, or memory does not suffice: not known
             traceback.print_exc()
             return None

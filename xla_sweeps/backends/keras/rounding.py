@@ -1,4 +1,4 @@
-"""What tells rounding from an error: float64, and how far rounding moves what is computed."""
+"""Evidence of rounding: outputs in float64, and those of inputs that rounding changes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from xla_sweeps.worker.agreement import NUDGES, Move
 def moves_on(
     batches: Sequence[Any], eagerly: Callable[[Any], list[np.ndarray]], trial: Trial
 ) -> Sequence[Move]:
-    """How far rounding of batches moves what is computed eagerly of them; none if that fails."""
+    """Moves of eager outputs by rounding of batches, the furthest a head; none if that fails."""
     rng = np.random.default_rng(trial.seed)
     nudged = partial(nudge_batch, precision=trial.precision, rng=rng)
     try:

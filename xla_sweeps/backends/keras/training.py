@@ -267,7 +267,7 @@ class Training(KerasBench[E]):
         self.trainer.add_reference(self.trial, self.built)
 
     def add_moves(self, tell: Tell) -> bool:
-        """None: the trainer knows how far rounding moves its steps."""
+        """Compute nothing: the trainer knows how far rounding moves its steps."""
         return False
 
     def comparison(self, executable: E, position: int = 0) -> Callable[[], Agreement]:
