@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import inspect
 import re
-import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -20,12 +18,12 @@ import numpy as np
 from xla_sweeps.backends.keras.sources import LoadedModel, Wrap
 from xla_sweeps.backends.keras.sources.applications import library_named
 from xla_sweeps.backends.keras.sources.inputs import bind, draw, from_specs
+from xla_sweeps.backends.keras.sources.own_code import describe_error, import_named
 from xla_sweeps.config.own_inputs import needs_inputs, takes_by_name, takes_dictionary
 from xla_sweeps.config.own_modules import is_module, require_inference
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 from xla_sweeps.trial.failures import error_line, root_cause
-from xla_sweeps.worker.lines import users_line
 
 _SAVED_MODEL = "xla_sweeps.backends.tensorflow.sources.saved_model"
 """Loads a SavedModel, which is TensorFlow's own."""
@@ -66,7 +64,7 @@ _BY_CODE = "measure it where its code is: path=net.py:build, or xs.measure(model
 
 
 def _load_keras(path: str, module: str | None) -> Any:
-    own = vars(_import_named(module, f"import={module}")) if module else {}
+    own = vars(import_named(module, f"import={module}")) if module else {}
     custom = {name: value for name, value in own.items() if callable(value) and name[0] != "_"}
     library, how = _library_of(path), {} if _is_of_keras_2(path) else {"safe_mode": False}
     try:
@@ -117,32 +115,10 @@ def _library_of(path: str) -> Any:
     return library_named("tf_keras")
 
 
-def _import_named(name: str, where: str) -> Any:
-    policy, floatx = keras.config.dtype_policy(), keras.config.floatx()
-    try:
-        module = _import(name)
-    except MemoryError:
-        raise
-    except Exception as error:
-        raise ConfigError(f"{where}: {name} cannot be imported: {_describe(error)}") from error
-    if {floatx, policy.name} != {"float32"}:  # of the trial, which comes before the file's
-        keras.config.set_floatx(floatx)
-    elif keras.config.floatx() != floatx and keras.config.dtype_policy() is policy:
-        # Keras takes the type for its policy until it was asked for one, as it was here.
-        keras.config.set_dtype_policy(keras.config.floatx())
-    return module
-
-
-def _describe(error: Exception) -> str:
-    """The error of the user's code, with its line."""
-    line = users_line(error)
-    return f"{type(error).__name__}: {error_line(error)}" + (f" ({line})" if line else "")
-
-
 def _call_function(path: str, spec: ModelSpec) -> Any:
     """Import the module and call the function, with the resolution if it takes one."""
     module_name, _, function_name = path.rpartition(":")
-    module = _import_named(module_name, f"path={path}")
+    module = import_named(module_name, f"path={path}")
     function = getattr(module, function_name, None)
     if function is None:
         raise ConfigError(f"path={path}: {module_name} has no '{function_name}'")
@@ -157,7 +133,7 @@ def _call_function(path: str, spec: ModelSpec) -> Any:
     except MemoryError:
         raise
     except Exception as error:
-        raise ConfigError(f"path={path} failed: {_describe(error)}") from error
+        raise ConfigError(f"path={path} failed: {describe_error(error)}") from error
 
 
 def _refuse_settings(function: Any, path: str, *, inputs: int) -> None:
@@ -174,22 +150,6 @@ def _refuse_settings(function: Any, path: str, *, inputs: int) -> None:
             f"path={path} takes {', '.join(needed)}; a function that builds a model takes nothing "
             f"but resolution, and one that is the model takes its inputs, {inputs} here"
         )
-
-
-def _import(name: str) -> Any:
-    if not name.endswith(".py"):
-        if "" not in sys.path and str(Path.cwd()) not in sys.path:
-            sys.path.insert(0, str(Path.cwd()))
-        return importlib.import_module(name)
-    file = Path(name).expanduser().resolve()
-    sys.path.insert(0, str(file.parent))  # its neighbours, as if it were run
-    specification = importlib.util.spec_from_file_location(file.stem, file)
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    sys.modules[file.stem] = module
-    specification.loader.exec_module(module)
-    return module
 
 
 def _is_keras_model(built: Any) -> bool:
