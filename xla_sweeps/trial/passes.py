@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -108,7 +108,7 @@ class Passes:
     def _is_still_warming_up(self, ended: rounds.Interleaving) -> bool:
         """True if a mode of a short warm-up is, after more calls, faster than in most rounds."""
         faster = False
-        for label in sorted(ended.decisive & set(self.warm)):
+        for label in self._still_warm(sorted(ended.decisive)):
             blocks = [one for each in ended.rounds for one in each.blocks if one.mode == label]
             more = pacing.calls_to_warm(blocks)
             if not more or self.result.modes[label].warmup_trend:
@@ -124,6 +124,10 @@ class Passes:
                 call_s = [block.call_s for block in blocks]
                 faster |= pacing.is_faster_than_most(statistics.median(last), call_s)
         return faster and bool(self.warm)
+
+    def _still_warm(self, labels: Sequence[str]) -> Iterator[str]:
+        """Those of a worker that lives when it is their turn: one may be lost meanwhile."""
+        return (label for label in labels if label in self.warm)
 
     def _take_as_warm_up(self, measured: Sequence[Round]) -> None:
         """Take rounds in which a speedup changed as warm-up, and warm up once more."""
@@ -236,7 +240,7 @@ class Passes:
     def _measure_alone(self, seconds: float) -> None:
         """Measure blocks of each mode alone; by then a limited GPU has slowed down."""
         self.crew.show(Phase.MEASURE, detail="each mode alone")
-        for label in [label for label in self.calls if label in self.warm]:
+        for label in self._still_warm(list(self.calls)):
             call_s, until = list[float](), time.monotonic() + seconds
             try:
                 while time.monotonic() < until:
