@@ -194,8 +194,10 @@ class Replicate:
                 outcome, status=Status.MODE_NOT_EFFECTIVE, effective=evidence, failure=absent
             )
         outcome = self._verify(executable, replace(outcome, effective=evidence), 0)
+        if outcome.status is Status.WRONG_RESULT or outcome.agreement is None:
+            return outcome  # further witnesses would give another reason for the same error
         flaw = self._model.find_flaw(executable, self._tell)
-        if flaw is None or outcome.agreement is None:
+        if flaw is None:
             return outcome
         agreed = replace(outcome.agreement, ok=False, reason=flaw.message)
         return replace(outcome, status=Status.WRONG_RESULT, agreement=agreed, failure=flaw)

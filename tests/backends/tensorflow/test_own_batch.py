@@ -40,6 +40,11 @@ class Keeps(keras.Model):
             self.factor = 1.0 if tf.executing_eagerly() else 2.0
         return self.factor * tf.reduce_sum(x, axis=1)
 
+class Traced(keras.Model):
+    """Doubles its answer wherever it is traced, in the first call and later."""
+    def call(self, x):
+        return (1.0 if tf.executing_eagerly() else 2.0) * tf.reduce_sum(x, axis=1)
+
 class Opens(keras.Model):
     """Reads a value in its first call, which a compiled call cannot."""
     bias = None
@@ -139,3 +144,10 @@ def test_a_new_model_is_first_called_as_the_user_calls_it(
     assert (xla.failure.kind if xla.failure else str(xla.status)) == kind
     assert [each.flag for each in caveats if each.flag is not Flag.NO_REFERENCE] == flags
     assert {str(outcomes[label].status) for label in ("eager", "graph")} == {"ok"}
+
+
+def test_a_mode_that_is_wrong_in_every_call_keeps_its_own_reason() -> None:
+    outcomes, _ = measure("Traced")
+    failures = [outcomes[label].failure for label in ("graph", "xla")]
+    assert [failure.kind for failure in failures if failure] == ["disagreement"] * 2
+    assert not any("new model" in failure.message for failure in failures if failure)
