@@ -20,6 +20,7 @@ from xla_sweeps.worker import server
 STUB = """
 import os, sys
 from xla_sweeps.worker import server
+descriptor = int(sys.argv[2])
 def answer(request):
     {code}
 server.main(lambda channel: answer)
@@ -44,6 +45,7 @@ def test_a_clock_that_a_model_replaces_is_restored_with_the_next_message() -> No
         ("sys.exit(3)", "the model's code called sys.exit(3)"),
         ("raise KeyboardInterrupt", "KeyboardInterrupt: raised by the model's code"),
         ("raise BaseException('own')", "BaseException: own"),
+        ("raise ValueError(sys.argv[1:])", "ValueError: []"),
         ("raise ValueError('a\\ud800b')", "ValueError: a?b"),
         ("raise ValueError('x' * 10**8)", "ValueError: xxx"),
         (
@@ -51,7 +53,7 @@ def test_a_clock_that_a_model_replaces_is_restored_with_the_next_message() -> No
             "E: (its message cannot be shown)",
         ),
         (
-            "os.close(int(sys.argv[2])); raise ValueError",
+            "os.close(descriptor); raise ValueError",
             "closed a file descriptor that it did not open",
         ),
     ],

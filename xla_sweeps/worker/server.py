@@ -55,7 +55,8 @@ MakeAnswer = Callable[[Channel], Callable[[protocol.Request], protocol.Reply]]
 
 def main(make_answer: MakeAnswer) -> NoReturn:
     """Serve the parent of a process that was started for it, then end; see `serve`."""
-    parent, descriptor = int(sys.argv[1]), int(sys.argv[2])
+    parent, descriptor = map(int, sys.argv[1:])
+    del sys.argv[1:]  # a model's code may read them where it is imported
     die_with_parent(parent)
     end(serve(descriptor, make_answer))
 

@@ -83,6 +83,47 @@ def test_a_function_builds_at_the_resolution_asked_for(path: str) -> None:
     assert outputs(built)[0].shape == (2, 10)
 
 
+NET = """
+import keras
+{line}
+def build():
+    return keras.Sequential([keras.Input((8,)), Wide(4)])
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "others"),
+    [
+        ("nets1/net.py", "from .wide import Wide", ["nets1/wide.py", "nets1/__init__.py"]),
+        ("nets2/net.py", "from .wide import Wide", ["nets2/wide.py"]),
+        ("lib3/nets/net.py", "from ..wide import Wide", ["lib3/wide.py"]),
+        ("src/lib4/net.py", "from lib4.wide import Wide", ["src/lib4/wide.py"]),
+        ("nets5/net.py", "from blocks5.wide import Wide", ["blocks5/wide.py"]),
+        ("nets6/net.py", "from wide6 import Wide", ["nets6/wide6.py"]),
+    ],
+)
+def test_a_file_of_a_repository_finds_what_it_imports(
+    file: str, line: str, others: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    content = {file: NET.format(line=line), "src/lib4/__init__.py": ""}
+    content |= dict.fromkeys(others, "from keras.layers import Dense as Wide")
+    for name, text in content.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(text)
+    assert outputs(build(own(f"{file}:build")))[0].shape == (2, 4)
+
+
+def test_a_script_that_ends_where_it_is_imported_is_refused_in_one_line(tmp_path: Path) -> None:
+    script = tmp_path / "train_net.py"
+    script.write_text("import sys\n\ndef build(): ...\n\nsys.exit(2)  # as of argparse\n")
+    with pytest.raises(XlaSweepsError) as caught:
+        build(own(f"{script}:build"))
+    assert "it calls sys.exit(2); what a script alone does" in str(caught.value)
+    assert str(caught.value).endswith(f"({script}:5)")
+
+
 def test_a_functions_model_has_a_float64_twin() -> None:
     spec = own("own_models:build", resolution=32)
     built = build(spec)

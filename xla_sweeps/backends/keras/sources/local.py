@@ -18,7 +18,7 @@ import numpy as np
 from xla_sweeps.backends.keras.sources import LoadedModel, Wrap
 from xla_sweeps.backends.keras.sources.applications import library_named
 from xla_sweeps.backends.keras.sources.inputs import bind, draw, from_specs
-from xla_sweeps.backends.keras.sources.own_code import describe_error, import_named
+from xla_sweeps.backends.keras.sources.own_code import ENDS, describe_error, import_named
 from xla_sweeps.config.own_inputs import needs_inputs, takes_by_name, takes_dictionary
 from xla_sweeps.config.own_modules import is_module, require_inference
 from xla_sweeps.errors import ConfigError
@@ -132,7 +132,7 @@ def _call_function(path: str, spec: ModelSpec) -> Any:
         return function(**{name: value for name, value in offered.items() if name in taken})
     except MemoryError:
         raise
-    except Exception as error:
+    except ENDS as error:
         raise ConfigError(f"path={path} failed: {describe_error(error)}") from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import sys
@@ -13,6 +14,9 @@ import keras
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.trial.failures import error_line
 from xla_sweeps.worker.lines import users_line
+
+ENDS = (Exception, SystemExit)
+"""Ways in which the user's code may end without a result."""
 
 
 def import_named(name: str, where: str) -> Any:
@@ -26,7 +30,7 @@ def import_named(name: str, where: str) -> Any:
         module = _import(name)
     except MemoryError:
         raise
-    except Exception as error:
+    except ENDS as error:
         raise ConfigError(f"{where}: {name} cannot be imported: {describe_error(error)}") from error
     if {floatx, policy.name} != {"float32"}:  # of the trial, which comes before the file's
         keras.config.set_floatx(floatx)
@@ -36,19 +40,34 @@ def import_named(name: str, where: str) -> Any:
     return module
 
 
-def describe_error(error: Exception) -> str:
+def describe_error(error: BaseException) -> str:
     """The error of the user's code, with its line."""
     line = users_line(error)
-    return f"{type(error).__name__}: {error_line(error)}" + (f" ({line})" if line else "")
+    text = f"{type(error).__name__}: {error_line(error)}"
+    if isinstance(error, SystemExit):
+        text = f"it calls sys.exit({error.code!r}); what a script alone does, such as reading the "
+        text += "command line, belongs below if __name__ == '__main__'"
+    return text + (f" ({line})" if line else "")
 
 
 def _import(name: str) -> Any:
+    """The module of this name, or of a file, whose neighbours it finds as if it were run.
+
+    It also finds what lies above its packages, and in the current folder if it lies below it, as
+    in a repository of which a person has typed the path of a file.
+    """
     if not name.endswith(".py"):
         if "" not in sys.path and str(Path.cwd()) not in sys.path:
             sys.path.insert(0, str(Path.cwd()))
         return importlib.import_module(name)
     file = Path(name).expanduser().resolve()
-    sys.path.insert(0, str(file.parent))  # its neighbours, as if it were run
+    dots = _dots_of(file)
+    root = _folder_above(file, dots)
+    sys.path.insert(0, str(file.parent))
+    sys.path += [str(folder) for folder in (root, Path.cwd()) if file.is_relative_to(folder)]
+    if dots:
+        sys.path.insert(0, str(root))
+        return importlib.import_module(".".join(file.relative_to(root).with_suffix("").parts))
     specification = importlib.util.spec_from_file_location(file.stem, file)
     assert specification is not None
     assert specification.loader is not None
@@ -56,3 +75,17 @@ def _import(name: str) -> Any:
     sys.modules[file.stem] = module
     specification.loader.exec_module(module)
     return module
+
+
+def _dots_of(file: Path) -> int:
+    """The most dots before a name that a file imports relative to its package; 0 for none."""
+    nodes = ast.walk(ast.parse(file.read_bytes()))
+    return max((node.level for node in nodes if isinstance(node, ast.ImportFrom)), default=0)
+
+
+def _folder_above(file: Path, dots: int) -> Path:
+    """The folder above the packages of a file, which lies in as many of them at least."""
+    folder = file.parents[min(dots, len(file.parents) - 1)]
+    while (folder / "__init__.py").is_file():
+        folder = folder.parent
+    return folder
