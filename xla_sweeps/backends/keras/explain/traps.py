@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from xla_sweeps.backends.keras import building, weights
 from xla_sweeps.schema.explanation import Place, State, Trap, TrapName
-from xla_sweeps.schema.measurement import Agreement, Phase
+from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.trial.failures import error_line
 from xla_sweeps.worker import agreement
 
@@ -154,15 +154,11 @@ def find_other_values(model: Any) -> Finding:
         return _RANDOM
     if [output.shape for output in plain] != [output.shape for output in compiled]:
         return unknown("the outputs have other shapes")
-    result = _compare(model, compiled, plain)
+    result = model.compare()
     if result.ok:
         return none()
     if result.refused:
         return unknown(result.reason)
-    nudged = model.run_nudged()
-    moved = None if isinstance(nudged, Exception) else _compare(model, nudged, plain)
-    if moved is None or (not moved.ok and moved.rmse_rel is not None):
-        return unknown("the model amplifies rounding: without XLA it moves as much")
     return trap_found(
         f"XLA computes something else: {result.reason}",
         "keep numbers within the range of their type before a cast, and finite",
@@ -199,7 +195,3 @@ def find_ignored_jit_compile(model: Any) -> Finding:
         "replace the layer, or compile the call of the model yourself",
         [Place(op="", node="", layer=layer) for layer in without],
     )
-
-
-def _compare(model: Any, outputs: Sequence[Any], others: Sequence[Any]) -> Agreement:
-    return agreement.compare(outputs, others, precision=model.precision, classes=False)

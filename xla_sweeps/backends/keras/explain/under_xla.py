@@ -5,20 +5,16 @@ from __future__ import annotations
 import traceback
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
-
-import numpy as np
 
 from xla_sweeps.backends.keras.explain import program
 from xla_sweeps.backends.keras.explain.explainer import Explainer
 from xla_sweeps.backends.keras.explain.trace import CALLS
 from xla_sweeps.backends.keras.explain.traps import LOOKS, Looks, Ran, look_for
 from xla_sweeps.backends.keras.hlo import Module
-from xla_sweeps.backends.keras.sources.inputs import nudge_batch
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.explanation import CompilerVerdict, Explanation, Place, Work
-from xla_sweeps.schema.measurement import Phase
+from xla_sweeps.schema.measurement import Agreement, Phase
 from xla_sweeps.trial.failures import error_line
 
 REFUSED = "XLA does not compile the model"
@@ -105,11 +101,11 @@ class XlaExplainer(Explainer):
         """Casts to a type that holds fewer numbers."""
         return []
 
-    def run_nudged(self) -> Ran:
-        """Outputs without XLA on inputs changed by rounding."""
-        rng = np.random.default_rng(0)
-        moved = [nudge_batch(self.bench.inputs[0], self.precision, rng)]
-        return _outputs_of(replace(self.baseline, inputs=moved).outputs)
+    def compare(self) -> Agreement:
+        """Compare outputs under XLA with those without it, by all that a trial has for it."""
+        self.bench.eager = self.plain
+        agreed: Agreement = self.bench.verify_outputs(self.under_xla, self.tell)
+        return agreed
 
     def least_work(self) -> Work:
         """The least work of one call, by the program before XLA's optimizer."""
