@@ -210,9 +210,16 @@ def amplified_rounding() -> Any:
     return list(map(statuses_of, desks))
 
 
+def is_jitted(values: Any) -> bool:
+    """True within `jax.jit`; gradients alone wrap the numbers themselves."""
+    while hasattr(values, "primal"):
+        values = values.primal
+    return isinstance(values, pkgutil.resolve_name("jax.core:Tracer"))
+
+
 TRACES: dict[str, Callable[[Any], bool]] = {
     "tensorflow": lambda values: not pkgutil.resolve_name("tensorflow:executing_eagerly")(),
-    "jax": lambda values: isinstance(values, pkgutil.resolve_name("jax.core:Tracer")),
+    "jax": is_jitted,
     "torch": lambda values: pkgutil.resolve_name("torch.compiler:is_compiling")(),
 }
 """Questions whether a call with these values is being traced."""
@@ -225,9 +232,19 @@ class Traced(keras.layers.Layer):  # type: ignore[misc]
         return values * (1 + PLANTED if TRACES[ENGINE](values) else 1.0)
 
 
+class TracedGradient(keras.layers.Layer):  # type: ignore[misc]
+    """Passes its values on, and scales their gradient a little more where it is traced."""
+
+    def call(self, values: Any) -> Any:
+        more = PLANTED if TRACES[ENGINE](values) else 0.0
+        return values + more * (values - keras.ops.stop_gradient(values))
+
+
 def changed_by_tracing() -> Any:
-    """The modes' statuses, of a model that computes something else where it is traced."""
-    return statuses_of(Desk(functools.partial(network, Traced), library=OWN))
+    """The modes' statuses, of models that compute something else where they are traced."""
+    given = {"call": Traced, "train_step": TracedGradient}
+    desks = [Desk(functools.partial(network, kind), name) for name, kind in given.items()]
+    return list(map(statuses_of, desks))
 
 
 def statuses_of(desk: Desk) -> dict[str, str]:

@@ -52,6 +52,11 @@ def count_noun(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else plural}"
 
 
+def a_noun(noun: str) -> str:
+    """`a tuple`, `an int`."""
+    return f"{'an' if noun[:1].lower() in [*'aeio'] else 'a'} {noun}"
+
+
 def file_name(text: str) -> str:
     """A file's name for a text: the text where it is plain, else its plain part and a hash."""
     plain = re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_")[:60]

@@ -10,7 +10,7 @@ import numpy as np
 
 from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.trial import Precision
-from xla_sweeps.worker.agreement import REFERENCE_FACTOR, TOLERANCE
+from xla_sweeps.worker.agreement import REFERENCE_FACTOR, TOLERANCE, USUAL_ERROR
 
 STEPS = 5  # steps of the loss curve
 
@@ -95,6 +95,14 @@ def deterministic(
     return (
         abs(first.loss - again.loss) <= loss_bound and _norm(_apart(first, again)) <= updates_bound
     )
+
+
+def is_plausible(reference: FirstSteps, eager: FirstSteps, spread: Spread) -> bool:
+    """True if eager's first step is no further from float64's than rounding of inputs moves it."""
+    apart = _norm(_apart(eager, reference))
+    return abs(eager.loss - reference.loss) <= max(
+        USUAL_ERROR * abs(eager.loss), SPREAD_FACTOR * spread.loss
+    ) and apart <= max(USUAL_ERROR * _norm(_norms(eager)), SPREAD_FACTOR * _norm(spread.updates))
 
 
 def rounding_of(steps: FirstSteps, eager: FirstSteps, spread: Spread) -> float:

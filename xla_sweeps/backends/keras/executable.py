@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import keras
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from xla_sweeps.backends.keras.sources.inputs import mix_inputs
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.modes import Mode
+from xla_sweeps.system.text import a_noun
 
 
 @dataclass
@@ -155,7 +156,7 @@ class Executable(ABC):
             in_numpy = isinstance(head, np.ndarray)
             if not (in_numpy and cls.takes_numpy) and not keras.ops.is_tensor(head):
                 kind = "NumPy array" if in_numpy else type(head).__name__
-                kind = "None" if head is None else f"a {kind}"
+                kind = "None" if head is None else a_noun(kind)
                 raise ConfigError(
                     f"the model returned {kind}; tensors are needed, alone or in lists, tuples or "
                     "dictionaries"
@@ -166,6 +167,12 @@ class Executable(ABC):
     def read(cls, outputs: Any) -> list[np.ndarray]:
         """Outputs as float64 arrays, one per head; raises what `heads_of` raises."""
         return [head.astype(np.float64) for head in cls.heads_of(outputs)]
+
+
+Whole = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""What makes one program of a function, or leaves it alone."""
+
+T = TypeVar("T")
 
 
 def as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -190,4 +197,11 @@ class Engine:
     narrow: Callable[[Any], Any]
     in_float64: Callable[[], AbstractContextManager[object]]
     without_tf32: Callable[[], AbstractContextManager[object]]
-    whole: Callable[[Callable[..., Any]], Callable[..., Any]]
+    whole: Whole
+
+    def compute_whole(self, compute: Callable[[Whole], T], is_plausible: Callable[[T], bool]) -> T:
+        """What is computed in `whole`, or operation by operation if that is not plausible."""
+        result = compute(self.whole)
+        if self.whole is as_it_is or is_plausible(result):
+            return result
+        return compute(as_it_is)

@@ -83,7 +83,7 @@ class Trainer(ABC):
                 f"precision={trial.precision}: {reason} on {self.backend.title}; use "
                 "precision=mixed_bfloat16 or float32"
             )
-        self.forward, self.precision = built.loaded.forward, trial.precision
+        self.forward, self.precision = built.loaded.forward, built.precision
         self.library = building.keras_library_of(self.model)
         self.is_own = own_training.has_own_step(self.model, trial)
         if self.is_own:
@@ -232,7 +232,10 @@ class Trainer(ABC):
             given = [keras.tree.map_structure(widen, each) for each in (images, labels)]
             wide = type(self)(twin, alone, given[:1], labels=given[1:], objective=self.objective)
             with wide.silent():
-                self._reference = wide._first_steps(self.engine.whole(wide.step), steps=0)
+                self._reference = self.engine.compute_whole(
+                    lambda whole: wide._first_steps(whole(wide.step), steps=0),
+                    partial(learning.is_plausible, eager=self._eager, spread=self._spread),
+                )
 
 
 class Training(KerasBench[E]):
