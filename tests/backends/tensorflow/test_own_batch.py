@@ -65,6 +65,12 @@ class Sums(Plain):
     def call(self, x):
         return {"outputs": super().call(x), "sum": tf.reduce_sum(x)}
 
+class Ragged(Plain):
+    """Returns a ragged tensor and a sparse one."""
+    def call(self, x):
+        outputs = super().call(x)
+        return tf.RaggedTensor.from_tensor(outputs), tf.sparse.from_dense(outputs)
+
 class Drawn(keras.Model):
     """Another model each time that it is built."""
     def __init__(self):
@@ -73,6 +79,11 @@ class Drawn(keras.Model):
         self.factor = 1.0 + secrets.randbelow(1000)
     def call(self, x):
         return self.factor * x
+
+def half():
+    """A model whose layers have a half type of their own, as of a file that was trained so."""
+    dense = lambda units, **more: keras.layers.Dense(units, dtype="mixed_bfloat16", **more)
+    return keras.Sequential([keras.Input((4,)), dense(64, activation="relu"), dense(3)])
 
 def top():
     scores = keras.Input((4,))
@@ -134,6 +145,7 @@ def test_the_values_of_the_users_batch_are_no_other_trial() -> None:
         ("Keeps", "first_call", []),
         ("Opens", "ok", [Flag.FIRST_CALL]),
         ("Drawn", "ok", []),
+        ("Ragged", "ok", []),
     ],
 )
 def test_a_new_model_is_first_called_as_the_user_calls_it(
@@ -151,3 +163,11 @@ def test_a_mode_that_is_wrong_in_every_call_keeps_its_own_reason() -> None:
     failures = [outcomes[label].failure for label in ("graph", "xla")]
     assert [failure.kind for failure in failures if failure] == ["disagreement"] * 2
     assert not any("new model" in failure.message for failure in failures if failure)
+
+
+def test_a_model_of_half_precision_by_its_own_code_is_judged_as_such() -> None:
+    outcomes, _ = measure("half")
+    agreed = [one.agreement for one in outcomes.values() if one.agreement]
+    assert [(one.status, one.failure) for one in outcomes.values()] == [(Status.OK, None)] * 3
+    assert len(agreed) == 3
+    assert max(one.rmse_rel or 0.0 for one in agreed) > 1e-3, "more than rounding of float32"

@@ -17,7 +17,7 @@ import numpy as np
 
 from xla_sweeps.backends.keras import building, weights
 from xla_sweeps.backends.keras.building import BuiltModel
-from xla_sweeps.backends.keras.executable import Engine, Executable, as_it_is
+from xla_sweeps.backends.keras.executable import Engine, Executable
 from xla_sweeps.backends.keras.mac_count import AT_LEAST_NOTE, MacCount
 from xla_sweeps.backends.keras.rounding import float64_outputs, moves_on
 from xla_sweeps.backends.keras.sources import OWN, LoadedModel, Wrap, stateful_resets
@@ -266,7 +266,9 @@ class KerasBench(ABC, Generic[E]):
         if self.moves is not None:
             return False
         tell(protocol.Stage(phase=Phase.VERIFY, detail="rounding of the inputs"))
-        self.moves = moves_on(self.inputs[:INPUTS], self.eagerly, self.trial)
+        self.moves = moves_on(
+            self.inputs[:INPUTS], self.eagerly, self.built.precision, seed=self.trial.seed
+        )
         return True
 
     def compute_reference(self) -> None:
@@ -287,12 +289,11 @@ class KerasBench(ABC, Generic[E]):
         change: Callable[[BuiltModel], BuiltModel] = lambda twin: twin,
     ) -> list[np.ndarray]:
         """Outputs in float64 for a batch; not by one program if that is far from eager's."""
-        make = partial(float64_outputs, self.engine, self.trial.model, self.built, few, change)
-        outputs = make()
-        if self.engine.whole is as_it_is:
-            return outputs
-        plausible = agreement.is_plausible(outputs, eager, self.trial.precision)
-        return outputs if plausible else make(whole=as_it_is)
+        given = self.engine, self.trial.model, self.built, few, change
+        return self.engine.compute_whole(
+            partial(float64_outputs, *given),
+            partial(agreement.is_plausible, eager=eager, precision=self.built.precision),
+        )
 
     def eager_of(self, position: int) -> list[np.ndarray]:
         """Outputs of eager execution on the call that begins with this input, in float64."""
@@ -329,7 +330,7 @@ class KerasBench(ABC, Generic[E]):
             outputs,
             self.eager_of(position),
             self.later_references.get(position) if position else self.reference,
-            precision=self.trial.precision,
+            precision=self.built.precision,
             classes=self.trial.model.task == "classification",
             moves=self.moves or (),
             gpu=self.trial.on_accelerator,
@@ -388,7 +389,7 @@ class KerasBench(ABC, Generic[E]):
         TF32 and half precision would hide an error of a percent.
         """
         trial, eager = self.trial, mode.execution is Execution.EAGER
-        exact = trial.precision is Precision.FLOAT32 and not trial.tf32
+        exact = self.built.precision is Precision.FLOAT32 and not trial.tf32
         if exact or eager or trial.scenario is not Scenario.CALL or not self.deterministic:
             return None
         tell(protocol.Stage(phase=Phase.VERIFY, mode=str(mode), detail="in float32"))
@@ -396,6 +397,8 @@ class KerasBench(ABC, Generic[E]):
         try:
             with self.engine.without_tf32():
                 built = building.float64_twin(trial.model, self.built, "float32")
+                if built.precision is not Precision.FLOAT32:  # which its own code sets
+                    return None
                 twin = type(self)(alone, self.device, built, self.facts, inputs=self.inputs[:1])
                 twin.eager = twin.eager_outputs(twin.inputs)
                 executable = twin.make(mode)
@@ -424,7 +427,7 @@ class KerasBench(ABC, Generic[E]):
             self.built.loaded.variables,
             self._eagerly_now,
             self.op_by_op,
-            self.trial.precision,
+            self.built.precision,
             gpu=self.trial.on_accelerator,
         )
 

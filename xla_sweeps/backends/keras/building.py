@@ -19,7 +19,7 @@ from xla_sweeps.backends.keras.initial import drawn_by_numpy
 from xla_sweeps.backends.keras.sources import LoadedModel, Wrap, applications, local
 from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.errors import XlaSweepsError
-from xla_sweeps.schema.trial import InputSpec, ModelSpec
+from xla_sweeps.schema.trial import InputSpec, ModelSpec, Precision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,7 @@ class BuiltModel:
     Attributes:
         loaded: the model from its source.
         call: one timed call on a batch as `inputs` describes it; floating outputs are float32.
+        precision: that it computes in: the trial's, or one that its own code chose.
         params: elements of all variables, including moving statistics.
         trainable_params: elements of the trainable variables.
         step: makes what one call does.
@@ -36,6 +37,7 @@ class BuiltModel:
 
     loaded: LoadedModel
     call: Callable[[Any], Any]
+    precision: Precision = Precision.FLOAT32
     params: int
     trainable_params: int
     step: Step
@@ -84,10 +86,27 @@ def build(
     return BuiltModel(
         loaded=loaded,
         call=call_of(step(loaded, spec), precision=precision, narrowed=narrowed),
+        precision=computed_in(loaded, precision),
         params=_elements(loaded.variables),
         trainable_params=trainable,
         step=step,
     )
+
+
+_HALF = {"bfloat16": Precision.MIXED_BFLOAT16, "float16": Precision.MIXED_FLOAT16}
+
+
+def computed_in(loaded: LoadedModel, asked: str) -> Precision:
+    """The precision that a model computes in: half where it is asked for, or its code sets it.
+
+    As by a policy in a function or a file, or by `module.half()`.
+    """
+    if asked in set(_HALF.values()):
+        return Precision(asked)
+    layers = [] if loaded.keras_model is None else all_layers(loaded.keras_model)
+    types = {str(getattr(layer, "compute_dtype", "")) for layer in layers}
+    types |= {keras.backend.standardize_dtype(each.dtype) for each in loaded.variables}
+    return next((_HALF[name] for name in _HALF if name in types), Precision.FLOAT32)
 
 
 def call_of(
@@ -286,7 +305,8 @@ def float64_twin(spec: ModelSpec, built: BuiltModel, precision: str = "float64")
     if built.loaded.module is not None:
         module = copy.deepcopy(built.loaded.module)
         module = module.cpu().double() if precision == "float64" else module.float()
-        return replace(built, call=local.caller(module, built.inputs))
+        call = local.caller(module, built.inputs)
+        return replace(built, call=call, precision=Precision.FLOAT32)
     if not built.loaded.rebuildable or built.loaded.keras_model is None:
         raise XlaSweepsError(f"the model's dtypes are fixed, so it cannot be built in {precision}")
     weights = spec.weights if spec.weights == "own" else "random"

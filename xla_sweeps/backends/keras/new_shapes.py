@@ -169,7 +169,7 @@ class ShapesBench(KerasBench[E]):
             agreement.compare,
             outputs,
             eager,
-            precision=facts.precision,
+            precision=self.built.precision,
             classes=facts.model.task == "classification",
             gpu=facts.on_accelerator,
         )
@@ -180,7 +180,12 @@ class ShapesBench(KerasBench[E]):
         agreed = compare(reference)
         if agreed.ok:
             return agreed
-        moves = moves_on([self.shape_batches[name]], self._read_free, self.trial)
+        moves = moves_on(
+            [self.shape_batches[name]],
+            self._read_free,
+            self.built.precision,
+            seed=facts.seed,
+        )
         return compare(reference, moves=moves)
 
 

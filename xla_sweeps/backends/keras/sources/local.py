@@ -23,6 +23,7 @@ from xla_sweeps.config.own_inputs import needs_inputs, takes_by_name, takes_dict
 from xla_sweeps.config.own_modules import is_module, require_inference
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
+from xla_sweeps.system.text import a_noun
 from xla_sweeps.trial.failures import error_line, root_cause
 
 _SAVED_MODEL = "xla_sweeps.backends.tensorflow.sources.saved_model"
@@ -50,9 +51,8 @@ def load(spec: ModelSpec, *, batch_size: int, first: Wrap) -> LoadedModel:
     if isinstance(built, type):
         raise ConfigError(f"path={path} returned the class {built.__name__}; return an instance")
     if not callable(built):
-        raise ConfigError(
-            f"path={path} returned a {type(built).__name__}, which cannot be called on a batch"
-        )
+        kind = a_noun(type(built).__name__)
+        raise ConfigError(f"path={path} returned {kind}, which cannot be called on a batch")
     return _from_callable(built, spec, batch_size)
 
 
@@ -337,8 +337,8 @@ def _refuse_callables(outputs: Any, where: str) -> None:
     for output in keras.tree.flatten(outputs):
         if callable(output):
             raise ConfigError(
-                f"{where}: the model returns a {type(output).__name__}, not tensors; apply it in "
-                "the model's call"
+                f"{where}: the model returns {a_noun(type(output).__name__)}, not tensors; apply "
+                "it in the model's call"
             )
 
 

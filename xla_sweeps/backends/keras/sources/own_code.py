@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,16 @@ import keras
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.trial.failures import error_line
 from xla_sweeps.worker.lines import users_line
+
+_TOO_LATE = re.compile("cannot be modified after (being )?initiali")
+"""Of TensorFlow's errors for settings that a process makes before it computes."""
+
+_BY_OPTIONS = "; it has started by then: use the options threads.intra, threads.inter and device"
+
+_FOR_SCRIPTS = (
+    "; what only a script does, such as reading the command line, belongs below "
+    "if __name__ == '__main__'"
+)
 
 ENDS = (Exception, SystemExit)
 """Ways in which the user's code may end without a result."""
@@ -31,7 +42,9 @@ def import_named(name: str, where: str) -> Any:
     except MemoryError:
         raise
     except ENDS as error:
-        raise ConfigError(f"{where}: {name} cannot be imported: {describe_error(error)}") from error
+        more = _FOR_SCRIPTS if isinstance(error, SystemExit) else ""
+        reason = f"{name} cannot be imported: {describe_error(error)}{more}"
+        raise ConfigError(f"{where}: {reason}") from error
     if {floatx, policy.name} != {"float32"}:  # of the trial, which comes before the file's
         keras.config.set_floatx(floatx)
     elif keras.config.floatx() != floatx and keras.config.dtype_policy() is policy:
@@ -45,8 +58,9 @@ def describe_error(error: BaseException) -> str:
     line = users_line(error)
     text = f"{type(error).__name__}: {error_line(error)}"
     if isinstance(error, SystemExit):
-        text = f"it calls sys.exit({error.code!r}); what a script alone does, such as reading the "
-        text += "command line, belongs below if __name__ == '__main__'"
+        text = f"it calls sys.exit({error.code!r})"
+    elif _TOO_LATE.search(text):
+        text = f"{text.rstrip('.')}{_BY_OPTIONS}"
     return text + (f" ({line})" if line else "")
 
 

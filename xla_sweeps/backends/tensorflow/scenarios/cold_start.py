@@ -26,10 +26,10 @@ from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.schema.measurement import Agreement, Failure
 from xla_sweeps.schema.modes import Entry, Mode, mode_of
 from xla_sweeps.schema.record import ModelFacts
-from xla_sweeps.schema.trial import ReplicateJob
+from xla_sweeps.schema.trial import Precision, ReplicateJob
 from xla_sweeps.worker.backend import Tell
 
-INPUT = "input.npz"
+INPUT, PRECISION = "input.npz", "precision"
 
 
 @dataclass
@@ -46,7 +46,7 @@ class FirstAnswer(modes.ModeExecutable):
 
     def synchronize(self) -> None:
         """Read all outputs."""
-        for head in tf.nest.flatten(self.last):
+        for head in modes.parts_of(self.last):
             np.asarray(head)
 
 
@@ -60,6 +60,7 @@ class ColdStartBench(StartBench[modes.ModeExecutable], Bench):
         """Write what the processes need that are timed."""
         self.folder = folder
         np.savez(folder / INPUT, *map(np.asarray, tf.nest.flatten(self.inputs[0])))
+        (folder / PRECISION).write_text(self.built.precision)
 
     def make(self, mode: Mode) -> modes.ModeExecutable:
         """Bind the model to a mode; a SavedModel is exported first, unless it was."""
@@ -94,8 +95,11 @@ class ColdStartBench(StartBench[modes.ModeExecutable], Bench):
         return partial(self.compare, executable.last_outputs(), position)
 
     def add_reference(self, tell: Tell, position: int = 0) -> bool:
-        """Compute the float64 reference where the model is there."""
-        return bool(self.built.params) and super().add_reference(tell, position)
+        """Compute what tells rounding from an error where the model is there; else only once."""
+        if self.built.params:
+            return super().add_reference(tell, position)
+        tried, self.referenced = self.referenced, True
+        return not tried
 
     def note_build(self, executable: modes.ModeExecutable, tell: Tell) -> None:
         """Note what the first worker built."""
@@ -135,5 +139,10 @@ def _build_model(job: ReplicateJob) -> BuiltModel:
         return ColdStartBench.build_model(trial)
     absent = LoadedModel(forward=lambda batch: batch, inputs=trial.model.inputs, variables=())
     return BuiltModel(
-        loaded=absent, call=absent.forward, params=0, trainable_params=0, step=forward_of
+        loaded=absent,
+        call=absent.forward,
+        precision=Precision(Path(job.shared, PRECISION).read_text()),
+        params=0,
+        trainable_params=0,
+        step=forward_of,
     )

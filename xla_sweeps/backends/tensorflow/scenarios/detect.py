@@ -46,11 +46,11 @@ class DetectBench(Bench):
         """Compare boxes with those of eager, as far as rounding leaves them alone."""
         if position not in self.nudged:
             rng = np.random.default_rng(self.trial.seed)
-            moved = nudge_batch(self.inputs[position], self.trial.precision, rng)
+            moved = nudge_batch(self.inputs[position], self.built.precision, rng)
             self.nudged[position] = self.eager_outputs([moved])
         return agreement.compare_detections(
             outputs,
             self.eager_of(position),
             self.nudged[position],
-            precision=self.trial.precision,
+            precision=self.built.precision,
         )
