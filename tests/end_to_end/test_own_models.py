@@ -114,6 +114,14 @@ def broken():
 def imports():
     import nothing_here
 
+def late():
+    import tensorflow
+    tensorflow.config.threading.set_intra_op_parallelism_threads(1)
+
+def old():
+    import tensorflow
+    tensorflow.compat.v1.disable_eager_execution()
+
 def large():
     raise MemoryError("for the weights")
 """
@@ -136,6 +144,8 @@ parameters:
                 "free": "path=mistaken.py:free: unknown inputs; give resolution=",
                 "nothing": "path=mistaken.py:nothing returned a NoneType, which cannot",
                 "imports": "No module named 'nothing_here' (mistaken.py:17)",
+                "late": "after initialization; it has started by then: use the options threads",
+                "old": "the model's code switches eager execution off",
             }.items()
         ),
     ],

@@ -47,6 +47,15 @@ class Sorts(torch.nn.Module):
     def forward(self, batch):
         return torch.from_numpy(self.last(batch["x"]).numpy() + batch["y"].numpy())
 
+class Doubles(torch.nn.Module):
+    def forward(self, x):
+        return x.mul_(2).mean((2, 3))
+
+class Forces(torch.nn.Module):
+    def forward(self, x):
+        x = x.detach().requires_grad_()
+        return torch.autograd.grad(x.square().sum(), x)[0]
+
 class Two(torch.nn.Module):
     def forward(self, a, b):
         return {"sum": a + b, "pair": [a, b * 2]}
@@ -250,6 +259,8 @@ def test_the_modes_of_torch_compile_are_compared_in_one_trial(tmp_path: Path) ->
             "is a PyTorch module, which computes in its",
             False,
         ),
+        ("made(Doubles)", (IMAGE,), "changes its inputs in place", False),
+        ("made(Forces)", (IMAGE,), "the model's forward takes gradients", True),
         (
             "made()",
             ("input_spec=[{shape:[16,16,3]}]",),

@@ -19,13 +19,14 @@ from xla_sweeps.backends.keras.bench import KerasBench
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.mac_count import MacCount
 from xla_sweeps.backends.keras.macs import count_macs
-from xla_sweeps.backends.keras.sources import OWN
+from xla_sweeps.backends.keras.sources import OWN, Wrap
 from xla_sweeps.backends.keras.synchronization import TRIVIAL_SYNCHRONIZATION, waits
 from xla_sweeps.backends.tensorflow import devices, memory, modes, witness
 from xla_sweeps.backends.tensorflow.operations import compiled_inside, fingerprint, lower
-from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged
 from xla_sweeps.schema.modes import Execution, Mode, Scenario, mode_of
+from xla_sweeps.schema.trial import Trial
 from xla_sweeps.trial import pacing, protocol
 from xla_sweeps.worker.backend import Tell
 
@@ -50,6 +51,19 @@ class Bench(KerasBench[modes.ModeExecutable]):
     """What the device's allocator does not count of what is kept; see `note_kept`."""
 
     engine = modes.ENGINE
+
+    @classmethod
+    def build_model(cls, trial: Trial, first: Wrap = lambda call: call) -> BuiltModel:
+        """Build the model of a trial; `ConfigError` where its code switches eager execution off."""
+        try:
+            return super().build_model(trial, first)
+        finally:
+            if not tf.executing_eagerly():
+                raise ConfigError(
+                    f"path={trial.model.recipe.get('path')}: the model's code switches eager "
+                    "execution off (tf.compat.v1.disable_eager_execution, disable_v2_behavior), "
+                    "with which every mode is compared; remove that line"
+                )
 
     def make(self, mode: Mode) -> modes.ModeExecutable:
         """Bind the model to a mode; graph modes are traced here."""

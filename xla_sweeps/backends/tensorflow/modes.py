@@ -32,6 +32,17 @@ JIT_COMPILE: Mapping[Execution, bool | None] = {
 }
 """The argument of the `tf.function` of each execution as a graph."""
 
+_OF_SEVERAL = (tf.RaggedTensor, tf.SparseTensor, tf.IndexedSlices)
+
+
+def parts_of(outputs: Any) -> list[Any]:
+    """The tensors of outputs: a ragged or sparse one is several."""
+    return [
+        part
+        for head in tf.nest.flatten(outputs)
+        for part in tf.nest.flatten(head, expand_composites=isinstance(head, _OF_SEVERAL))
+    ]
+
 
 @dataclass
 class ModeExecutable(Executable):
@@ -50,7 +61,7 @@ class ModeExecutable(Executable):
     restore: Callable[[], None] | None = None
     """Gives what calls change its values again, before each block."""
 
-    flatten = staticmethod(tf.nest.flatten)
+    flatten = staticmethod(parts_of)
 
     @classmethod
     def bind(
@@ -140,12 +151,12 @@ class ModeExecutable(Executable):
 
     def drain(self) -> None:
         """Wait by reading a scalar that depends on the last output."""
-        for output in tf.nest.flatten(self.last):
+        for output in parts_of(self.last):
             float(tf.reduce_sum(tf.cast(output, tf.float32)))
 
     def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
         """Evidence of place and compilation of the last call, and what contradicts the mode."""
-        outputs = tf.nest.flatten(self.last)
+        outputs = parts_of(self.last)
         problems, elsewhere = find_misplaced(
             [(output.device, output.dtype.is_floating) for output in outputs], device=device
         )

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import keras
 import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -18,10 +19,16 @@ from xla_sweeps.backends.keras.mac_count import MacCount
 from xla_sweeps.backends.keras.new_shapes import ShapesBench
 from xla_sweeps.backends.keras.synchronization import TRIVIAL_SYNCHRONIZATION, waits
 from xla_sweeps.backends.torch.modes import ENGINE, TorchExecutable
+from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.modes import Mode
+from xla_sweeps.worker.backend import Tell
 
 _TYPES = {"float32": "f32", "mixed_float16": "f16", "mixed_bfloat16": "bf16"}
 """Types in which products are computed, by the precision."""
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous().view(torch.uint8)
 
 
 @dataclass
@@ -42,6 +49,21 @@ class TorchBench(KerasBench[TorchExecutable]):
         with torch.inference_mode():
             return self.built.call(batch)
 
+    def call_eagerly(self, tell: Tell) -> None:
+        """Run the model eagerly.
+
+        Raises:
+            ConfigError: it changes its inputs, so that each call would get other ones.
+        """
+        before = keras.tree.map_structure(torch.clone, self.inputs[0])
+        super().call_eagerly(tell)
+        pairs = zip(keras.tree.flatten(before), keras.tree.flatten(self.inputs[0]), strict=True)
+        if not all(torch.equal(_bits(one), _bits(now)) for one, now in pairs):
+            raise ConfigError(
+                f"{self.trial.model.name} changes its inputs in place, so that each call gets "
+                "other ones; begin its forward with a copy: x = x.clone()"
+            )
+
     def calibrate(self, rng: np.random.Generator) -> None:
         """Give the model activations of order 1, by a batch that is not timed."""
         with torch.no_grad():
@@ -58,7 +80,7 @@ class TorchBench(KerasBench[TorchExecutable]):
         with torch.no_grad(), FlopCounterMode(display=False) as counter:
             self.built.call(self.inputs[0])
         macs = counter.get_total_flops() // 2 // self.trial.batch_size
-        return MacCount(by_type=Counter({_TYPES[self.trial.precision]: macs}))
+        return MacCount(by_type=Counter({_TYPES[self.built.precision]: macs}))
 
     def reset_steady_memory(self) -> None:
         """Start `steady_memory_bytes` again."""

@@ -38,6 +38,12 @@ _FAILURES = (
         lambda match: ("torch cannot capture the model as one graph", ""),
         "take Python's control flow on values out of it (torch.where, keras.ops)",
     ),
+    KnownFailure(
+        re.compile(r"element 0 of tensors does not require grad"),
+        Status.RUN_ERROR,
+        lambda match: ("the model's forward takes gradients, which needs a graph of them", ""),
+        "modes run in torch.inference_mode(), without one: such a model is not measured",
+    ),
 )
 
 BACKEND = Backend(
