@@ -37,6 +37,9 @@ CLOCK = time.perf_counter_ns
 COMPILING_SHARE = 0.2
 """Share of the first call's time above which another call compiled too."""
 
+FIRST_CALL = "first_call"
+"""Kind of the failure of a mode that is wrong in the first call of a new model."""
+
 _DIFFER = "two eager runs on the same input differ, so no mode can be verified"
 
 _DRAWS = "a call draws random numbers, and this mode draws other ones than eager execution"
@@ -194,11 +197,10 @@ class Replicate:
                 outcome, status=Status.MODE_NOT_EFFECTIVE, effective=evidence, failure=absent
             )
         outcome = self._verify(executable, replace(outcome, effective=evidence), 0)
-        if outcome.status is Status.WRONG_RESULT or outcome.agreement is None:
-            return outcome  # further witnesses would give another reason for the same error
         flaw = self._model.find_flaw(executable, self._tell)
-        if flaw is None:
-            return outcome
+        is_wrong = outcome.status is Status.WRONG_RESULT
+        if flaw is None or outcome.agreement is None or (is_wrong and flaw.kind == FIRST_CALL):
+            return outcome  # a mode that is wrong in each call has its reason
         agreed = replace(outcome.agreement, ok=False, reason=flaw.message)
         return replace(outcome, status=Status.WRONG_RESULT, agreement=agreed, failure=flaw)
 

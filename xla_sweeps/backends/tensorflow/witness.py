@@ -20,6 +20,7 @@ from xla_sweeps.schema.measurement import Agreement, Failure, Flag, Flagged, Pha
 from xla_sweeps.trial import protocol
 from xla_sweeps.trial.failures import error_line
 from xla_sweeps.worker.backend import Tell
+from xla_sweeps.worker.replicate import FIRST_CALL
 
 HINT = "a layer keeps something of its first call; make it in __init__ or build() instead"
 
@@ -45,7 +46,7 @@ def flaw_of(bench: KerasBench[Any], tell: Tell) -> Failure | None:
         tell(protocol.Caveat(Flagged(Flag.FIRST_CALL, note=reason)))
         return None
     message = f"in a new model, whose first call XLA compiles: {reason}"
-    return Failure(phase=Phase.VERIFY, kind="first_call", message=message, hint=HINT)
+    return Failure(phase=Phase.VERIFY, kind=FIRST_CALL, message=message, hint=HINT)
 
 
 def _trouble(bench: KerasBench[Any], first: Wrap, tell: Tell) -> tuple[str, bool]:
