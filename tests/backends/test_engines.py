@@ -341,7 +341,9 @@ def test_what_keras_lowers_is_named(engine: str) -> None:
 
 @EACH
 def test_a_twin_that_stays_in_float32_is_no_reference(engine: str) -> None:
-    assert "the model sets its own dtypes" in told(engine, "a_twin_of_fixed_types")
+    by_layer, by_code = told(engine, "a_twin_of_fixed_types")
+    assert by_layer == "float64"
+    assert by_code == ["the model sets its own dtypes, so it cannot be built in float64"]
 
 
 @OTHERS

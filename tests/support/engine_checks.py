@@ -387,15 +387,19 @@ def no_gpu() -> Any:
 
 
 def a_twin_of_fixed_types() -> Any:
-    """What is said of a model that is in float32 whatever the policy."""
+    """What is said of models that are in float32 whatever the policy: by a layer, by their code."""
 
-    def make() -> Any:
+    def make(*, casts: bool) -> Any:
         inputs = keras.Input(SHAPE)
         values = keras.layers.Dense(5, dtype="float32")(inputs)
-        return keras.Model(inputs, values)
+        return keras.Model(inputs, keras.ops.cast(values, "float32") if casts else values)
 
-    (caveat,) = (each for each in Desk(make).heard if isinstance(each, protocol.Caveat))
-    return caveat.flagged.note
+    desks = [Desk(functools.partial(make, casts=casts)) for casts in (False, True)]
+    return [
+        [each.flagged.note for each in desk.heard if isinstance(each, protocol.Caveat)]
+        or str(desk.bench.reference[0].dtype)
+        for desk in desks
+    ]
 
 
 COMMON = (

@@ -80,10 +80,19 @@ class Drawn(keras.Model):
     def call(self, x):
         return self.factor * x
 
-def half():
+class Off(keras.layers.Layer):
+    """Scales its values by one percent more where it is traced."""
+    def call(self, x):
+        return x * (1.0 if tf.executing_eagerly() else 1.01)
+
+def half(*more):
     """A model whose layers have a half type of their own, as of a file that was trained so."""
     dense = lambda units, **more: keras.layers.Dense(units, dtype="mixed_bfloat16", **more)
-    return keras.Sequential([keras.Input((4,)), dense(64, activation="relu"), dense(3)])
+    layers = [dense(64, activation="relu"), dense(3), *more]
+    return keras.Sequential([keras.Input((4,)), *layers])
+
+def half_off():
+    return half(Off(dtype="mixed_bfloat16"))
 
 def top():
     scores = keras.Input((4,))
@@ -171,3 +180,10 @@ def test_a_model_of_half_precision_by_its_own_code_is_judged_as_such() -> None:
     assert [(one.status, one.failure) for one in outcomes.values()] == [(Status.OK, None)] * 3
     assert len(agreed) == 3
     assert max(one.rmse_rel or 0.0 for one in agreed) > 1e-3, "more than rounding of float32"
+
+
+def test_an_error_of_a_percent_does_not_hide_in_the_half_precision_of_a_models_own_code() -> None:
+    outcomes, _ = measure("half_off")
+    failures = [outcomes[label].failure for label in ("graph", "xla")]
+    assert [failure.message[:11] for failure in failures if failure] == ["in float32:"] * 2
+    assert outcomes["eager"].status is Status.OK

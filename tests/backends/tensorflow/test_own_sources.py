@@ -55,6 +55,11 @@ def test_a_keras_file_is_loaded_with_its_weights(suffix: str, tmp_path: Path) ->
     images = draw(built.inputs, 2, np.random.default_rng(0))
     assert built.inputs == (InputSpec(shape=(32, 32, 3)),)
     assert np.allclose(built.call(images), model(images), atol=1e-6)
+    before = np.asarray(built.call(images))
+    (reference,) = float64_outputs(modes.ENGINE, own(path), built, images)
+    assert reference.dtype == np.float64
+    assert 0 < np.abs(before - reference).max() < 1e-5 * np.abs(reference).max()
+    assert np.array_equal(built.call(images), before), "the model is as it was"
 
 
 def test_a_file_that_is_not_a_model_is_refused_in_one_line(tmp_path: Path) -> None:

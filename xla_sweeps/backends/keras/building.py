@@ -103,10 +103,16 @@ def computed_in(loaded: LoadedModel, asked: str) -> Precision:
     """
     if asked in set(_HALF.values()):
         return Precision(asked)
-    layers = [] if loaded.keras_model is None else all_layers(loaded.keras_model)
-    types = {str(getattr(layer, "compute_dtype", "")) for layer in layers}
+    types = float_types(loaded)
     types |= {keras.backend.standardize_dtype(each.dtype) for each in loaded.variables}
     return next((_HALF[name] for name in _HALF if name in types), Precision.FLOAT32)
+
+
+def float_types(loaded: LoadedModel) -> set[str]:
+    """The floating types that the layers of a Keras model compute in."""
+    layers = [] if loaded.keras_model is None else all_layers(loaded.keras_model)
+    types = {str(getattr(layer, "compute_dtype", "")) for layer in layers}
+    return {name for name in types if "float" in name}
 
 
 def call_of(
@@ -297,30 +303,68 @@ def wrap_model(
 
 
 def float64_twin(spec: ModelSpec, built: BuiltModel, precision: str = "float64") -> BuiltModel:
-    """Build the same model with the same weights and the same call in float64, or in float32.
+    """The same model with the same weights and the same call in float64, or in float32.
+
+    It is built again, or where its types are fixed, as in a file, has the same layers.
 
     Raises:
-        XlaSweepsError: the model's dtypes are fixed.
+        XlaSweepsError: it cannot be had.
     """
     if built.loaded.module is not None:
         module = copy.deepcopy(built.loaded.module)
         module = module.cpu().double() if precision == "float64" else module.float()
         call = local.caller(module, built.inputs)
         return replace(built, call=call, precision=Precision.FLOAT32)
-    if not built.loaded.rebuildable or built.loaded.keras_model is None:
+    if built.loaded.keras_model is None:
         raise XlaSweepsError(f"the model's dtypes are fixed, so it cannot be built in {precision}")
+    twin = _rebuild(spec, built, precision) if built.loaded.rebuildable else None
+    if twin is None or float_types(twin.loaded) - {precision}:  # which its own code sets
+        return _in_other_types(spec, built, precision)
+    twin.loaded.keras_model.set_weights(
+        [np.asarray(weight, dtype=precision) for weight in built.loaded.keras_model.get_weights()]
+    )
+    return twin
+
+
+def _rebuild(spec: ModelSpec, built: BuiltModel, precision: str) -> BuiltModel:
     weights = spec.weights if spec.weights == "own" else "random"
-    twin = build(
+    return build(
         replace(spec, weights=weights),
         precision=precision,
         seed=0,
         step=built.step,
         narrowed=lambda outputs: outputs,
     )
-    twin.loaded.keras_model.set_weights(
-        [np.asarray(weight, dtype=precision) for weight in built.loaded.keras_model.get_weights()]
-    )
-    return twin
+
+
+def _in_other_types(spec: ModelSpec, built: BuiltModel, precision: str) -> BuiltModel:
+    """The model itself, whose layers compute in another type within each call.
+
+    Uses private attributes of Keras 3, tried on 3.15.1: a layer casts its variables, as with mixed
+    precision, where it computes in another type than they are said to have.
+    """
+    model, usual = built.loaded.keras_model, built.loaded.forward
+    layers = [model, *all_layers(model)]
+    given = [getattr(layer, "dtype_policy", None) for layer in layers]
+    if any(policy is None or policy.quantization_mode for policy in given):  # or of tf_keras
+        raise XlaSweepsError(f"the model's dtypes are fixed, so it cannot be built in {precision}")
+
+    other = keras.DTypePolicy("mixed_bfloat16")
+    other._compute_dtype, other._variable_dtype = precision, "bfloat16"
+
+    def forward(batch: Any, **more: Any) -> Any:
+        try:
+            for layer in layers:
+                layer.dtype_policy = other
+            return usual(batch, **more)
+        finally:
+            for layer, policy in zip(layers, given, strict=True):
+                layer.dtype_policy = policy
+
+    loaded = replace(built.loaded, forward=forward)
+    step = built.step(loaded, spec)
+    call = call_of(step, precision=precision, narrowed=lambda outputs: outputs)
+    return replace(built, loaded=loaded, call=call, precision=Precision.FLOAT32)
 
 
 def _fill_zero_matrices(loaded: LoadedModel) -> None:
