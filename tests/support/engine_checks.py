@@ -394,7 +394,7 @@ def a_twin_of_fixed_types() -> Any:
         values = keras.layers.Dense(5, dtype="float32")(inputs)
         return keras.Model(inputs, keras.ops.cast(values, "float32") if casts else values)
 
-    desks = [Desk(functools.partial(make, casts=casts)) for casts in (False, True)]
+    desks = [Desk(functools.partial(make, casts=casts), library=OWN) for casts in (False, True)]
     return [
         [each.flagged.note for each in desk.heard if isinstance(each, protocol.Caveat)]
         or str(desk.bench.reference[0].dtype)

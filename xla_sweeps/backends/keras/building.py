@@ -318,7 +318,8 @@ def float64_twin(spec: ModelSpec, built: BuiltModel, precision: str = "float64")
     if built.loaded.keras_model is None:
         raise XlaSweepsError(f"the model's dtypes are fixed, so it cannot be built in {precision}")
     twin = _rebuild(spec, built, precision) if built.loaded.rebuildable else None
-    if twin is None or float_types(twin.loaded) - {precision}:  # which its own code sets
+    is_own = spec.library == sources.OWN
+    if twin is None or (is_own and float_types(twin.loaded) - {precision}):  # set by its code
         return _in_other_types(spec, built, precision)
     twin.loaded.keras_model.set_weights(
         [np.asarray(weight, dtype=precision) for weight in built.loaded.keras_model.get_weights()]
@@ -348,7 +349,6 @@ def _in_other_types(spec: ModelSpec, built: BuiltModel, precision: str) -> Built
     given = [getattr(layer, "dtype_policy", None) for layer in layers]
     if any(policy is None or policy.quantization_mode for policy in given):  # or of tf_keras
         raise XlaSweepsError(f"the model's dtypes are fixed, so it cannot be built in {precision}")
-
     other = keras.DTypePolicy("mixed_bfloat16")
     other._compute_dtype, other._variable_dtype = precision, "bfloat16"
 
