@@ -150,6 +150,26 @@ def test_a_later_input_has_a_reference_of_its_own(bench: Bench) -> None:
     assert bench.eager_of(2)[0] == pytest.approx(expected[0])
 
 
+def test_a_later_input_whose_reference_fails_is_compared_with_eager_alone(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried once: as long as there is more to try, a mode is compared again."""
+    usual, tried = Bench.reference_of, list[int]()
+
+    def reference_of(self: Bench, position: int) -> list[np.ndarray]:
+        tried.append(position)
+        if position:
+            raise MemoryError
+        return usual(self, position)
+
+    monkeypatch.setattr(Bench, "reference_of", reference_of)
+    moved = [bench.later[0][0] + 1e-2 * np.abs(bench.later[0][0]).max()]
+    wrong = replace(bench, seconds={}, later=[moved, bench.later[1]], later_references={})
+    outcome = warmed(job(SMALL), replace(wrong, reference=None, referenced=False))["graph"]
+    assert outcome.status is Status.WRONG_RESULT
+    assert tried == [0, 1]
+
+
 def keeping(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A call that keeps its answers while it runs eagerly."""
     answers: dict[bytes, Any] = {}

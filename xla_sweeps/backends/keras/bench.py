@@ -24,6 +24,7 @@ from xla_sweeps.backends.keras.sources import OWN, LoadedModel, Wrap, stateful_r
 from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.backends.keras.synchronization import busy_side
 from xla_sweeps.config.own_inputs import changed_of, is_seed, states_of
+from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.measurement import INPUTS, Agreement, Failure, Flag, Flagged, Phase
 from xla_sweeps.schema.modes import Execution, Mode, Scenario, mode_of
 from xla_sweeps.schema.record import ModelFacts
@@ -63,8 +64,8 @@ class KerasBench(ABC, Generic[E]):
     draws: bool = False
     reference: list[np.ndarray] | None = None
     """Outputs in float64 for the first samples of the first inputs."""
-    later_references: dict[int, list[np.ndarray]] = field(default_factory=dict)
-    """The same for later inputs, by position; only where a mode needed them."""
+    later_references: dict[int, list[np.ndarray] | None] = field(default_factory=dict)
+    """The same for later inputs, by position; where a mode needed them, None if that failed."""
     moves: Sequence[Move] | None = None
     """Moves of eager's outputs by rounding of the inputs, one a head; only where needed too."""
     referenced: bool = False
@@ -252,6 +253,7 @@ class KerasBench(ABC, Generic[E]):
             if not tried:
                 self.compute_reference()
             if position:
+                self.later_references[position] = None
                 self.later_references[position] = self.reference_of(position)
         except Exception as error:  # modes are then compared with eager only, and flagged
             traceback.print_exc()
@@ -288,12 +290,26 @@ class KerasBench(ABC, Generic[E]):
         eager: list[np.ndarray],
         change: Callable[[BuiltModel], BuiltModel] = lambda twin: twin,
     ) -> list[np.ndarray]:
-        """Outputs in float64 for a batch; not by one program if that is far from eager's."""
+        """Outputs in float64 for a batch; not by one program if that is far from eager's.
+
+        Raises:
+            XlaSweepsError: there are none, or the model computes something else than at first.
+        """
         given = self.engine, self.trial.model, self.built, few, change
-        return self.engine.compute_whole(
-            partial(float64_outputs, *given),
-            partial(agreement.is_plausible, eager=eager, precision=self.built.precision),
+        plausible = partial(agreement.is_plausible, precision=self.built.precision)
+        outputs: list[np.ndarray] = self.engine.compute_whole(
+            partial(float64_outputs, *given), partial(plausible, eager=eager)
         )
+        may_share = self.trial.model.library == OWN or not self.built.loaded.rebuildable
+        if may_share and not plausible(outputs, eager=eager):  # layers with the float64 model
+            self.reset_state()
+            if plausible(outputs, eager=self.call_again(few)):
+                raise XlaSweepsError("an eager call returns something else now than at first")
+        return outputs
+
+    def call_again(self, batch: Any) -> list[np.ndarray]:
+        """Outputs of an eager call of a batch, as those that modes are compared with."""
+        return self.eagerly(batch)
 
     def eager_of(self, position: int) -> list[np.ndarray]:
         """Outputs of eager execution on the call that begins with this input, in float64."""
