@@ -211,7 +211,8 @@ def test_a_model_that_amplifies_rounding_is_not_called_wrong(engine: str) -> Non
 
 @TENSORFLOW_DAILY
 def test_what_tracing_changes_is_no_rounding_of_eager_execution(engine: str) -> None:
-    for by_mode in told(engine, "changed_by_tracing"):  # of a call, and of a training step
+    call, training = told(engine, "changed_by_tracing")
+    for by_mode in (call, training):
         if engine == "torch":  # what asks whether it is compiled breaks the graph
             assert by_mode.pop("torch_compile") == "mode_not_effective"
         wanted = {mode: "ok" if is_eager(mode) else "wrong_result" for mode in by_mode}

@@ -15,6 +15,10 @@ pytestmark = [pytest.mark.tf, pytest.mark.slow, pytest.mark.exhaustive]
 MODEL = """
 import keras
 
+def half():
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    return build()
+
 def build():
     return keras.Sequential(
         [keras.Input((8,)), keras.layers.Dense(16, "relu"), keras.layers.Dense(4)]
@@ -24,13 +28,20 @@ def build():
 SIX = ("effort.rounds_min=6", "effort.rounds_look=6", "effort.rounds_max=6", "effort.replicates=1")
 
 
-@pytest.mark.parametrize(("modes", "cache"), [("xla,saved_xla", "warm"), ("graph", "off")])
+@pytest.mark.parametrize(
+    ("modes", "cache", "function"),
+    [
+        ("xla,saved_xla", "warm", "build"),
+        ("graph", "off", "build"),
+        ("xla,saved_xla", "off", "half"),
+    ],
+)
 def test_a_process_answers_as_eager_execution_does_and_its_start_is_timed(
-    tmp_path: Path, modes: str, cache: str
+    tmp_path: Path, modes: str, cache: str, function: str
 ) -> None:
     (tmp_path / "own_model.py").write_text(MODEL)
     done = command(
-        *("model=local", "path=own_model.py:build", "trust_code=true", "scenario=cold_start"),
+        *("model=local", f"path=own_model.py:{function}", "trust_code=true", "scenario=cold_start"),
         *("device=cpu", "ui=plain", "tracker=none", "batch_size=2"),
         *("effort=starts", f"modes=[{modes}]", f"compile_cache={cache}", *SIX),
         cwd=tmp_path,

@@ -144,7 +144,7 @@ parameters:
                 "free": "path=mistaken.py:free: unknown inputs; give resolution=",
                 "nothing": "path=mistaken.py:nothing returned a NoneType, which cannot",
                 "imports": "No module named 'nothing_here' (mistaken.py:17)",
-                "late": "after initialization; it has started by then: use the options threads",
+                "late": "after initialization; TensorFlow has started by then: use the options",
                 "old": "the model's code switches eager execution off",
             }.items()
         ),

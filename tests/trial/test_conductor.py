@@ -119,7 +119,7 @@ def test_where_every_mode_kills_its_process_the_last_death_is_the_replicates(
 def test_a_death_while_measuring_keeps_the_complete_rounds(
     rounds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also one in the calls after all eight, which show if a mode was still warming up."""
+    """The last is in the calls after all rounds, which show if a mode was still warming up."""
     monkeypatch.setattr(pacing, "WARM_CALLS", 10_000)
     notes = Notes()
     result = conduct(tmp_path, f"die-at:{rounds}", notes=notes)

@@ -18,6 +18,7 @@ from xla_sweeps.worker.learning import (
     compare_steps,
     deterministic,
     distance,
+    is_plausible,
     random_reason,
     rounding_of,
     spread_of,
@@ -47,6 +48,13 @@ def compared(
     return compare_steps(
         steps, EAGER, spread, reference, names=("kernel", "bias"), precision=Precision.FLOAT32
     )
+
+
+def test_a_float64_reference_is_doubted_that_is_further_from_eager_than_rounding_moves_it() -> None:
+    assert is_plausible(changed(1e-6), EAGER, STILL)
+    assert not is_plausible(changed(1e-3), EAGER, STILL)
+    assert not is_plausible(replace(EAGER, loss=2.002), EAGER, STILL)
+    assert is_plausible(changed(1e-3), EAGER, spread_of(EAGER, [changed(1e-3)]))
 
 
 @pytest.mark.parametrize("variable", [0, 1])

@@ -126,7 +126,7 @@ class Passes:
         return faster and bool(self.warm)
 
     def _still_warm(self, labels: Sequence[str]) -> Iterator[str]:
-        """Those of a worker that lives when it is their turn: one may be lost meanwhile."""
+        """Labels whose worker lives when it is their turn: one may be lost meanwhile."""
         return (label for label in labels if label in self.warm)
 
     def _take_as_warm_up(self, measured: Sequence[Round]) -> None:

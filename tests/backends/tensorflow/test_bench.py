@@ -153,7 +153,7 @@ def test_a_later_input_has_a_reference_of_its_own(bench: Bench) -> None:
 def test_a_later_input_whose_reference_fails_is_compared_with_eager_alone(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is tried once: as long as there is more to try, a mode is compared again."""
+    """A mode is compared again as long as there is more to try: this is tried once."""
     usual, tried = Bench.reference_of, list[int]()
 
     def reference_of(self: Bench, position: int) -> list[np.ndarray]:

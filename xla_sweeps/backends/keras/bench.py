@@ -19,12 +19,11 @@ from xla_sweeps.backends.keras import building, weights
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.executable import Engine, Executable
 from xla_sweeps.backends.keras.mac_count import AT_LEAST_NOTE, MacCount
-from xla_sweeps.backends.keras.rounding import float64_outputs, moves_on
+from xla_sweeps.backends.keras.rounding import float64_outputs, moves_on, trusted_outputs
 from xla_sweeps.backends.keras.sources import OWN, LoadedModel, Wrap, stateful_resets
 from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.backends.keras.synchronization import busy_side
 from xla_sweeps.config.own_inputs import changed_of, is_seed, states_of
-from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.measurement import INPUTS, Agreement, Failure, Flag, Flagged, Phase
 from xla_sweeps.schema.modes import Execution, Mode, Scenario, mode_of
 from xla_sweeps.schema.record import ModelFacts
@@ -282,34 +281,21 @@ class KerasBench(ABC, Generic[E]):
         self.reset_state()
         given = self.inputs[position]
         few = keras.tree.map_structure(lambda tensor: tensor[:REFERENCE_IMAGES], given)
-        return self.reference_for(few, self.eager_of(position))
+        may_share = self.trial.model.library == OWN or not self.built.loaded.rebuildable
+        again = partial(self.eagerly, few) if may_share else None
+        return self.reference_for(few, self.eager_of(position), again=again)
 
     def reference_for(
         self,
         few: Any,
         eager: list[np.ndarray],
         change: Callable[[BuiltModel], BuiltModel] = lambda twin: twin,
+        *,
+        again: Callable[[], list[np.ndarray]] | None = None,
     ) -> list[np.ndarray]:
-        """Outputs in float64 for a batch; not by one program if that is far from eager's.
-
-        Raises:
-            XlaSweepsError: there are none, or the model computes something else than at first.
-        """
-        given = self.engine, self.trial.model, self.built, few, change
-        plausible = partial(agreement.is_plausible, precision=self.built.precision)
-        outputs: list[np.ndarray] = self.engine.compute_whole(
-            partial(float64_outputs, *given), partial(plausible, eager=eager)
-        )
-        may_share = self.trial.model.library == OWN or not self.built.loaded.rebuildable
-        if may_share and not plausible(outputs, eager=eager):  # layers with the float64 model
-            self.reset_state()
-            if plausible(outputs, eager=self.call_again(few)):
-                raise XlaSweepsError("an eager call returns something else now than at first")
-        return outputs
-
-    def call_again(self, batch: Any) -> list[np.ndarray]:
-        """Outputs of an eager call of a batch, as those that modes are compared with."""
-        return self.eagerly(batch)
+        """Outputs in float64 for a batch, as far as they can be trusted; see `trusted_outputs`."""
+        compute = partial(float64_outputs, self.engine, self.trial.model, self.built, few, change)
+        return trusted_outputs(compute, self.engine, eager, self.built.precision, again)
 
     def eager_of(self, position: int) -> list[np.ndarray]:
         """Outputs of eager execution on the call that begins with this input, in float64."""

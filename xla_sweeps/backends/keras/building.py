@@ -99,7 +99,7 @@ _HALF = {"bfloat16": Precision.MIXED_BFLOAT16, "float16": Precision.MIXED_FLOAT1
 def computed_in(loaded: LoadedModel, asked: str) -> Precision:
     """The precision that a model computes in: half where it is asked for, or its code sets it.
 
-    As by a policy in a function or a file, or by `module.half()`.
+    Its code may be a policy in a function or a file, or `module.half()`.
     """
     if asked in set(_HALF.values()):
         return Precision(asked)
@@ -308,7 +308,7 @@ def float64_twin(spec: ModelSpec, built: BuiltModel, precision: str = "float64")
     It is built again, or where its types are fixed, as in a file, has the same layers.
 
     Raises:
-        XlaSweepsError: it cannot be had.
+        XlaSweepsError: the model's types cannot be changed.
     """
     if built.loaded.module is not None:
         module = copy.deepcopy(built.loaded.module)

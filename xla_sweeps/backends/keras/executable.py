@@ -170,7 +170,7 @@ class Executable(ABC):
 
 
 Whole = Callable[[Callable[..., Any]], Callable[..., Any]]
-"""What makes one program of a function, or leaves it alone."""
+"""Makes one program of a function, or leaves it alone."""
 
 T = TypeVar("T")
 
@@ -200,7 +200,7 @@ class Engine:
     whole: Whole
 
     def compute_whole(self, compute: Callable[[Whole], T], is_plausible: Callable[[T], bool]) -> T:
-        """What is computed in `whole`, or operation by operation if that is not plausible."""
+        """Result of a computation in `whole`; operation by operation if that is not plausible."""
         result = compute(self.whole)
         if self.whole is as_it_is or is_plausible(result):
             return result

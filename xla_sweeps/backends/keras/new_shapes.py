@@ -119,10 +119,6 @@ class ShapesBench(KerasBench[E]):
         """Outputs of eager execution on a shape's batch, in float64."""
         return self._read_free(self.shape_batches[name])
 
-    def call_again(self, batch: Any) -> list[np.ndarray]:
-        """Outputs of an eager call of the model with free sizes."""
-        return self._read_free(batch)
-
     def _read_free(self, batch: Any) -> list[np.ndarray]:
         self.reset_state()
         return self.engine.executables.read(self.call_free(batch))

@@ -17,9 +17,11 @@ from xla_sweeps.trial.failures import error_line
 from xla_sweeps.worker.lines import users_line
 
 _TOO_LATE = re.compile("cannot be modified after (being )?initiali")
-"""Of TensorFlow's errors for settings that a process makes before it computes."""
+"""Errors of TensorFlow for settings that a process makes before it computes."""
 
-_BY_OPTIONS = "; it has started by then: use the options threads.intra, threads.inter and device"
+_BY_OPTIONS = (
+    "; TensorFlow has started by then: use the options threads.intra, threads.inter, device"
+)
 
 _FOR_SCRIPTS = (
     "; what only a script does, such as reading the command line, belongs below "
