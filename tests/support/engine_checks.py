@@ -20,8 +20,9 @@ from unittest import mock
 
 import keras
 import numpy as np
-from engine_desk import ENGINE, FRAMEWORK, MODES, SHAPE, Desk, network
+from engine_desk import ENGINE, FRAMEWORK, MODES, PLANTED, SHAPE, Desk, network
 from engine_own_checks import jax_macs, jax_own_step, jax_weights, torch_proofs
+from engine_tracing_checks import changed_by_tracing
 from factories import TRIAL
 
 from xla_sweeps.backends.keras.building import call_of
@@ -135,8 +136,8 @@ class Unflatten(keras.layers.Layer):  # type: ignore[misc]
         return (values * self.kept)[:, None, None, :]
 
 
-PLANTED, SETTLED = 1e-3, 8
-"""A relative error of outputs, and the calls after which a mode changes that changes late."""
+SETTLED = 8
+"""Calls after which a mode changes that changes late."""
 
 LAST = np.array([[0.0], [0.0], [0.0], [1.0]], np.float32)
 
@@ -207,48 +208,7 @@ def chaotic() -> Any:
 def amplified_rounding() -> Any:
     """The modes' statuses, of a healthy model that amplifies rounding."""
     desks = (Desk(chaotic, library=OWN, batch_size=1, seed=seed) for seed in range(3))
-    return list(map(statuses_of, desks))
-
-
-def is_jitted(values: Any) -> bool:
-    """True within `jax.jit`; gradients alone wrap the numbers themselves."""
-    while hasattr(values, "primal"):
-        values = values.primal
-    return isinstance(values, pkgutil.resolve_name("jax.core:Tracer"))
-
-
-TRACES: dict[str, Callable[[Any], bool]] = {
-    "tensorflow": lambda values: not pkgutil.resolve_name("tensorflow:executing_eagerly")(),
-    "jax": is_jitted,
-    "torch": lambda values: pkgutil.resolve_name("torch.compiler:is_compiling")(),
-}
-"""Questions whether a call with these values is being traced."""
-
-
-class Traced(keras.layers.Layer):  # type: ignore[misc]
-    """Scales its values a little more where it is traced."""
-
-    def call(self, values: Any) -> Any:
-        return values * (1 + PLANTED if TRACES[ENGINE](values) else 1.0)
-
-
-class TracedGradient(keras.layers.Layer):  # type: ignore[misc]
-    """Passes its values on, and scales their gradient a little more where it is traced."""
-
-    def call(self, values: Any) -> Any:
-        more = PLANTED if TRACES[ENGINE](values) else 0.0
-        return values + more * (values - keras.ops.stop_gradient(values))
-
-
-def changed_by_tracing() -> Any:
-    """The modes' statuses, of models that compute something else where they are traced."""
-    given = {"call": Traced, "train_step": TracedGradient}
-    desks = [Desk(functools.partial(network, kind), name) for name, kind in given.items()]
-    return list(map(statuses_of, desks))
-
-
-def statuses_of(desk: Desk) -> dict[str, str]:
-    return {mode: each["status"] for mode, each in desk.outcomes().items()}
+    return [desk.statuses() for desk in desks]
 
 
 def measured_training() -> Any:

@@ -56,6 +56,9 @@ FRAMEWORK: Any = pkgutil.resolve_name(
 
 SHAPE = (8, 8, 3)
 
+PLANTED = 1e-3
+"""A relative error of outputs, or of gradients."""
+
 BRIEF = replace(
     TRIAL.effort,
     always_reference=True,
@@ -136,6 +139,10 @@ class Desk:
             block = self.answer(protocol.TimeBlock(mode=mode, calls=2, settle=True)).block
             assert block.calls == 2 < block.elapsed_ns
         return {mode: msgspec.to_builtins(outcome) for mode, outcome in outcomes.items()}
+
+    def statuses(self) -> dict[str, str]:
+        """The status of each mode."""
+        return {mode: each["status"] for mode, each in self.outcomes().items()}
 
     def _prepare(self, mode: str, outcomes: dict[str, ModeOutcome]) -> bool:
         """Whether a mode is ready to be measured; its outcome, also where it is not."""
