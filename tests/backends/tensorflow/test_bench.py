@@ -19,7 +19,7 @@ from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.schema.measurement import Flag, ModeOutcome, Status
 from xla_sweeps.schema.modes import Mode
-from xla_sweeps.schema.trial import ReplicateJob, Trial
+from xla_sweeps.schema.trial import Precision, ReplicateJob, Trial
 from xla_sweeps.trial import protocol
 
 pytestmark = pytest.mark.tf
@@ -168,6 +168,16 @@ def test_a_later_input_whose_reference_fails_is_compared_with_eager_alone(
     outcome = warmed(job(SMALL), replace(wrong, reference=None, referenced=False))["graph"]
     assert outcome.status is Status.WRONG_RESULT
     assert tried == [0, 1]
+
+
+def test_an_error_of_a_percent_on_a_later_input_asks_for_a_reference_of_its_own() -> None:
+    """In half precision, where it would pass without one."""
+    half = set_up(job(replace(SMALL, precision=Precision.MIXED_BFLOAT16)), Heard())
+    assert half.add_reference(Heard().send)
+    outputs = [half.eager_of(1)[0] * 1.012]
+    assert not half.compare(outputs, 1).ok
+    assert half.add_reference(Heard().send, 1)
+    assert half.later_references[1]
 
 
 def keeping(call: Callable[[Any], Any]) -> Callable[[Any], Any]:

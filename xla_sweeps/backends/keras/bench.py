@@ -243,9 +243,9 @@ class KerasBench(ABC, Generic[E]):
         """
         if not self.deterministic:
             return False
-        tried, self.referenced = self.referenced, True
-        if tried and (not position or self.reference is None or position in self.later_references):
+        if not self._may_refer(position):
             return self.add_moves(tell)
+        tried, self.referenced = self.referenced, True
         tell(protocol.Stage(phase=Phase.VERIFY, detail="float64 reference"))
         begun = time.perf_counter()
         try:
@@ -258,9 +258,13 @@ class KerasBench(ABC, Generic[E]):
             traceback.print_exc()
             tell(protocol.Caveat(Flagged(Flag.NO_REFERENCE, note=error_line(error))))
         gc.collect()  # the float64 model, which would count as memory of the next mode
-        spent_s = time.perf_counter() - begun
-        self.seconds["reference"] = self.seconds.get("reference", 0.0) + spent_s
+        self.seconds["reference"] = self.seconds.get("reference", 0) + time.perf_counter() - begun
         return True
+
+    def _may_refer(self, position: int) -> bool:
+        """True if a float64 reference of an input can still be tried."""
+        later = bool(position and self.reference) and position not in self.later_references
+        return later or not self.referenced
 
     def add_moves(self, tell: Tell) -> bool:
         """Compute how far rounding of the inputs moves eager's outputs, unless that was tried."""
@@ -279,8 +283,7 @@ class KerasBench(ABC, Generic[E]):
     def reference_of(self, position: int) -> list[np.ndarray]:
         """Outputs in float64 for the first samples of an input."""
         self.reset_state()
-        given = self.inputs[position]
-        few = keras.tree.map_structure(lambda tensor: tensor[:REFERENCE_IMAGES], given)
+        few = keras.tree.map_structure(lambda one: one[:REFERENCE_IMAGES], self.inputs[position])
         may_share = self.trial.model.library == OWN or not self.built.loaded.rebuildable
         again = partial(self.eagerly, few) if may_share else None
         return self.reference_for(few, self.eager_of(position), again=again)
@@ -290,7 +293,6 @@ class KerasBench(ABC, Generic[E]):
         few: Any,
         eager: list[np.ndarray],
         change: Callable[[BuiltModel], BuiltModel] = lambda twin: twin,
-        *,
         again: Callable[[], list[np.ndarray]] | None = None,
     ) -> list[np.ndarray]:
         """Outputs in float64 for a batch, as far as they can be trusted; see `trusted_outputs`."""
@@ -336,7 +338,7 @@ class KerasBench(ABC, Generic[E]):
             classes=self.trial.model.task == "classification",
             moves=self.moves or (),
             gpu=self.trial.on_accelerator,
-            may_refer=self.deterministic and not self.referenced,
+            may_refer=self.deterministic and self._may_refer(position),
         )
 
     def verify_outputs(self, outputs: list[np.ndarray], tell: Tell) -> Agreement:
