@@ -118,15 +118,14 @@ def add_model(parser: argparse.ArgumentParser, *, overrides: str) -> None:
     add_config_dir(parser)
 
 
-def refuse_chosen(command: str, overrides: Sequence[str], chosen: Mapping[str, str]) -> None:
-    """Refuse keys that the command sets itself; the text of each says by what."""
+def require_model(command: str, overrides: Sequence[str], chosen: Mapping[str, str] = {}) -> None:
+    """Refuse words that are no overrides, and a request without a model.
+
+    Keys that the command sets itself are refused too; the text of each in `chosen` says by what.
+    """
     for word in overrides:
         if reason := chosen.get(key_of(word)):
             raise ConfigError(f"{command}: {word}: remove it; {reason}")
-
-
-def require_model(command: str, overrides: Sequence[str]) -> None:
-    """Refuse words that are no overrides, and a request without a model."""
     for word in overrides:
         if "=" not in word:
             raise ConfigError(f"{command}: '{word}': expected KEY=VALUE, as in model={word}")

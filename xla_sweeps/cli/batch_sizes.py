@@ -11,7 +11,7 @@ from dataclasses import replace
 import msgspec
 
 from xla_sweeps.analysis.batch_sizes import Point, is_done, knees_of, points_of
-from xla_sweeps.cli.arguments import add_model, command_parser, refuse_chosen, require_model
+from xla_sweeps.cli.arguments import add_model, command_parser, require_model
 from xla_sweeps.cli.sweep import Request, measure_aside, plan_of, slots_of, title_of, trials_of
 from xla_sweeps.cli.sweep_options import Options
 from xla_sweeps.config import catalog
@@ -45,8 +45,7 @@ def batch_sizes_command(arguments: Sequence[str]) -> int:
     export.require_writable(options.output)
     sizes = _sizes(options.sizes)
     chosen = {"batch_size": "--sizes chooses the sizes"}
-    refuse_chosen("batch-sizes", options.overrides, chosen)
-    require_model("batch-sizes", options.overrides)
+    require_model("batch-sizes", options.overrides, chosen)
     path = catalog.shipped_sweeps()[DEFINITION]
     asked = Options.of_answer(path, options)
     sweep, slots, points = load_sweep(path), slots_of(asked)[:1], list[Point]()

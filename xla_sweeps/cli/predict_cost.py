@@ -11,7 +11,7 @@ import msgspec
 
 from xla_sweeps.analysis.pool import NOTHING
 from xla_sweeps.analysis.predict_cost import sizes_of
-from xla_sweeps.cli.arguments import add_model, command_parser, refuse_chosen, require_model
+from xla_sweeps.cli.arguments import add_model, command_parser, require_model
 from xla_sweeps.cli.sweep import Request, measure_aside, plan_of, slots_of, title_of, trials_of
 from xla_sweeps.cli.sweep_options import Options
 from xla_sweeps.config import catalog
@@ -60,8 +60,7 @@ def predict_cost_command(arguments: Sequence[str]) -> int:
         for count in numbers_of(options.batches, "--batches", least=0, most=MAX_BATCH)
         if count > 1
     ]
-    refuse_chosen("predict-cost", options.overrides, _CHOSEN)
-    require_model("predict-cost", options.overrides)
+    require_model("predict-cost", options.overrides, _CHOSEN)
     asked = Options.of_answer(paths[DEFINITIONS[0]], options)
     request = Request(
         asked,

@@ -10,7 +10,7 @@ from dataclasses import replace
 import msgspec
 
 from xla_sweeps.analysis.shapes import Price, price_of
-from xla_sweeps.cli.arguments import add_model, command_parser, refuse_chosen, require_model
+from xla_sweeps.cli.arguments import add_model, command_parser, require_model
 from xla_sweeps.cli.sweep import Request, measure_aside, plan_of, slots_of, title_of, trials_of
 from xla_sweeps.cli.sweep_options import Options
 from xla_sweeps.config import catalog
@@ -41,8 +41,7 @@ def shapes_command(arguments: Sequence[str]) -> int:
     """Measure what is missing, and show the price; exit code 1 if no number of calls pays."""
     options = _parser().parse_intermixed_args(list(arguments))
     export.require_writable(options.output)
-    refuse_chosen("shapes", options.overrides, _CHOSEN)
-    require_model("shapes", options.overrides)
+    require_model("shapes", options.overrides, _CHOSEN)
     shapes = _shapes(options.sizes, options.batches)
     path = catalog.shipped_sweeps()[DEFINITION]
     asked = Options.of_answer(path, options)
