@@ -55,7 +55,7 @@ _INSIDE = "make what it holds inside the function"
 def options_for(
     model: Any, inputs: Any, batch_size: int | None, *, results_dir: Path
 ) -> dict[str, Any]:
-    """Options that ask for a model and its inputs; an error says what to do instead.
+    """Options that ask for a model and its inputs.
 
     Raises:
         ConfigError: it cannot be shipped; the message says what to do instead.

@@ -47,9 +47,7 @@ def run(
 ) -> tuple[int, str]:
     """Run a command to its end; returns its exit code and standard output.
 
-    `follow` gets each line of that as the object that it is, instead of the caller. An error is in
-    the command line's words. An interrupt is raised after what was measured is saved; a second one
-    waits less long for it.
+    `follow` gets each line of that as the object that it is, instead of the caller.
 
     Raises:
         XlaSweepsError: the request cannot be carried out; in the command line's words.
