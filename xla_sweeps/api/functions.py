@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xla_sweeps.api import shipping, supervisor
 from xla_sweeps.api.border import file_word, folder_given, refusing
@@ -14,14 +14,11 @@ from xla_sweeps.api.folders import require_unchanged
 from xla_sweeps.api.kernel import require_free_gpus
 from xla_sweeps.api.progress import follower
 from xla_sweeps.api.table import SHORT, Table
-from xla_sweeps.api.trial import Trial
+from xla_sweeps.api.trial import Explained, Trial, explanation_of
 from xla_sweeps.config.scenario import AUTO
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
 from xla_sweeps.schema.options import LOCAL, NAMES, unknown_option
 from xla_sweeps.schema.overrides import flatten, overrides
-
-if TYPE_CHECKING:  # loads what only an explanation needs
-    from xla_sweeps.api.explained import Explained
 
 _OWN = {"ui": "use progress=", "model": "it is the first argument", "path": "give it as the model"}
 
@@ -253,8 +250,6 @@ def explain(model: Any, inputs: Any = None, **options: Any) -> Explained:
     Raises:
         ConfigError: the request cannot be carried out.
     """
-    from xla_sweeps.api.explained import explanation_of
-
     given = _options_of(options)
     require_free_gpus(given.get("device"))
     folder = folder_given("results_dir", given.get("results_dir", "results"))

@@ -1,4 +1,4 @@
-"""The result of `measure`: a typed, frozen value that shows itself as text and as HTML."""
+"""Results of `measure` and `explain`: typed, frozen values that show themselves."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from xla_sweeps.api import supervisor
 from xla_sweeps.api.table import SHORT, Table
+from xla_sweeps.schema.explanation import Explanation
 
 if TYPE_CHECKING:  # loaded when the result is looked at
-    from xla_sweeps.api.explained import Explained
     from xla_sweeps.schema.measurement import Failure, Status
     from xla_sweeps.schema.row import ComparisonRow, ModeSummary, TrialSummary
 
@@ -44,8 +47,6 @@ class Trial:
     @cached_property
     def summary(self) -> TrialSummary:
         """Modes and comparisons, typed."""
-        import msgspec
-
         from xla_sweeps.schema.row import TrialSummary
 
         return msgspec.convert(self.document, TrialSummary)
@@ -126,8 +127,6 @@ class Trial:
 
     def explain(self) -> Explained:
         """Why: what XLA makes of the model, and where the time goes; it takes some minutes."""
-        from xla_sweeps.api.explained import explanation_of
-
         return explanation_of(self.words)
 
     def __bool__(self) -> bool:
@@ -141,3 +140,20 @@ class Trial:
 
         page = trial_html(self.summary, self.sentence, self.verdict)
         return {"text/plain": self.text, "text/html": page}
+
+
+class Explained(Explanation):
+    """How XLA compiles a model, and why it gains or loses."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        from xla_sweeps.report.terminal.explanation import explanation_text
+
+        return explanation_text(self).rstrip()
+
+
+def explanation_of(words: tuple[str, ...]) -> Explained:
+    """The explanation of a trial with these overrides."""
+    document = supervisor.document(["explain", "--format", "json", *words])
+    return msgspec.convert(document, Explained)
