@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -116,8 +115,8 @@ def _recipe(path: str, module: str | None) -> dict[str, Any]:
     place, where = Path(path).expanduser(), f"path={path}"
     if place.is_file() and place.suffix in own_files.MODEL_SUFFIXES:
         own_files.check_model_file(place, where)
-        source = _source_file(module, f"import={module}") if module else None
-        own_files.check_custom_layers(own_files.config_of(place, where), source, where, _is_module)
+        source = own_files.find_source(module, f"import={module}") if module else None
+        own_files.check_custom_layers(own_files.config_of(place, where), source, where)
         files = [place, source] if source else [place]
         recipe = {"kind": "keras", "path": str(place), "fingerprint": _fingerprint(files)}
         return {**recipe, "import": module} if module else recipe
@@ -132,7 +131,7 @@ def _recipe(path: str, module: str | None) -> dict[str, Any]:
         fingerprint = _fingerprint(files, below=place)
         return {"kind": "saved_model", "path": str(place), "fingerprint": fingerprint}
     if function := _FUNCTION.fullmatch(path):
-        source, name = _source_file(function["module"], where), function["function"]
+        source, name = own_files.find_source(function["module"], where), function["function"]
         own_files.check_function(source, name, where)
         is_layer = function["module"] == catalog.LAYERS
         files = [source, catalog.conf_dir() / "layers.yaml"] if is_layer else [source]
@@ -146,30 +145,6 @@ def _recipe(path: str, module: str | None) -> dict[str, Any]:
         )
         raise ConfigError(f"{where}: {unread}; {_ALLOWED}")
     raise ConfigError(f"{where}: no such file, folder or module:function; {_ALLOWED}")
-
-
-def _is_module(name: str) -> bool:
-    """True if the file of this module can be found."""
-    try:
-        return bool(_source_file(name, ""))
-    except ConfigError:
-        return False
-
-
-def _source_file(module: str, where: str) -> Path:
-    """The file of a module, found without importing anything; the current folder comes first."""
-    if module.endswith(".py"):
-        file = Path(module).expanduser()
-        if not file.is_file():
-            raise ConfigError(f"{where}: no such file: {module}")
-        return file
-    inner = Path(*module.split("."))
-    for folder in (".", *sys.path):
-        file, package = Path(folder, inner).with_suffix(".py"), Path(folder, inner, "__init__.py")
-        for candidate in (file, package):
-            if candidate.is_file():
-                return candidate
-    raise ConfigError(f"{where}: no module '{module}' in the current folder or installed")
 
 
 def _fingerprint(files: Iterable[Path], *, below: Path | None = None) -> str:

@@ -12,7 +12,7 @@ import re
 import shlex
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -138,19 +138,38 @@ def _as_input_spec(given: tuple[str, list[Any], str]) -> str:
     return f"{{name:{name},shape:[{shape}],dtype:{dtype}}}"
 
 
-def check_custom_layers(
-    config: Any, source: Path | None, where: str, is_module: Callable[[str], bool]
-) -> None:
-    """Refuse a Keras file whose custom layers cannot be in the source of `import=`, or elsewhere.
+def find_source(module: str, where: str) -> Path:
+    """The file of a module, found without importing anything; the current folder comes first."""
+    if module.endswith(".py"):
+        file = Path(module).expanduser()
+        if not file.is_file():
+            raise ConfigError(f"{where}: no such file: {module}")
+        return file
+    inner = Path(*module.split("."))
+    for folder in (".", *sys.path):
+        file, package = Path(folder, inner).with_suffix(".py"), Path(folder, inner, "__init__.py")
+        for candidate in (file, package):
+            if candidate.is_file():
+                return candidate
+    raise ConfigError(f"{where}: no module '{module}' in the current folder or installed")
 
-    `is_module` tells if a module's file is there.
-    """
+
+def _is_module(name: str) -> bool:
+    """True if the file of this module can be found."""
+    try:
+        return bool(find_source(name, ""))
+    except ConfigError:
+        return False
+
+
+def check_custom_layers(config: Any, source: Path | None, where: str) -> None:
+    """Refuse a Keras file with custom layers that neither `import=` nor another module has."""
     code = _Source.read(source, f"import={source}") if source else None
     if code and (code.is_open or code.imported - _LIBRARIES):
         return
     for name, module in _classes(config):
         package = module.partition(".")[0]
-        is_known = package in (*_LIBRARIES, "builtins") or is_module(package)
+        is_known = package in (*_LIBRARIES, "builtins") or _is_module(package)
         if not is_known and (code is None or name not in code.words):
             place = f"import={source} does not have it" if source else "add import=my_layers.py"
             raise ConfigError(
