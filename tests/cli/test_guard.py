@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from commands import forked
+from composed import complaint_of
 from paths import ROOT
 
 from xla_sweeps.analysis.guard import LOOK
@@ -42,11 +43,7 @@ def nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def refusal(*words: str) -> str:
-    with pytest.raises(ConfigError) as caught:
-        guard_command(words)
-    line = str(caught.value)
-    assert "\n" not in line
-    return line
+    return complaint_of(guard_command, words)
 
 
 @pytest.mark.usefixtures("nothing_is_measured")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from commands import own_model
+from composed import complaint_of
 
 from xla_sweeps.config import catalog
 from xla_sweeps.config.combinations import choices
 from xla_sweeps.config.own_folder import OwnFolder
-from xla_sweeps.errors import ConfigError
 
 MODELS = len(catalog.load_catalog())
 
@@ -46,9 +46,7 @@ def test_as_many_trials_as_allowed_are_accepted(words: list[str], counts: list[i
     ],
 )
 def test_no_trial_or_too_many_are_refused_with_their_number(words: list[str], line: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        choices(words, None)
-    assert str(caught.value).startswith(line)
+    assert complaint_of(choices, words, None).startswith(line)
 
 
 @pytest.mark.parametrize(
@@ -85,6 +83,4 @@ def test_a_glob_stands_for_the_files_of_its_group_that_match(
     ],
 )
 def test_a_glob_that_matches_nothing_is_refused(word: str, line: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        choices([word], None)
-    assert str(caught.value).startswith(line)
+    assert complaint_of(choices, [word], None).startswith(line)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from composed import complaint, settings
+from composed import complaint, complaint_of, settings
 from keras_files import write_keras_file
 
 from xla_sweeps.config import catalog
@@ -280,11 +280,9 @@ def test_a_bad_file_in_a_users_folder_is_reported_with_its_path(
     tmp_path: Path, text: str, reason: str
 ) -> None:
     place = write(tmp_path, text)
-    with pytest.raises(ConfigError) as caught:
-        compose_config(["model=mine"], config_dir=OwnFolder(tmp_path))
-    assert reason in str(caught.value)
-    assert str(place) in str(caught.value) or reason[0] != ":"
-    assert "\n" not in str(caught.value)
+    said = complaint_of(compose_config, ["model=mine"], config_dir=OwnFolder(tmp_path))
+    assert reason in said
+    assert str(place) in said or reason[0] != ":"
 
 
 def test_a_syntax_error_in_the_configuration_is_reported_with_file_and_line(
@@ -347,9 +345,7 @@ def test_processes_whose_weights_do_not_fit_together_are_refused_before_they_sta
     words = ["model=vgg16", "modes=[graph,graph]", "copies=apart", "device=cpu"]
     document = compose_config(words)
     small = replace(settings(*words).device, memory_bytes=2**30)
-    with pytest.raises(ConfigError) as refused:
-        settings_of(document, device=small)
-    assert str(refused.value) == (
+    assert complaint_of(settings_of, document, device=small) == (
         "copies=apart: 2 processes with the weights of vgg16 need at least 1.8 GiB, cpu has 1.0 "
         "GiB; use copies=together"
     )

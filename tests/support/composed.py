@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unittest import mock
 
@@ -15,7 +15,7 @@ from xla_sweeps.config import catalog, compose
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.own_folder import OwnFolder
 from xla_sweeps.config.settings import Settings, settings_of
-from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.errors import ConfigError, XlaSweepsError
 
 
 def settings(*overrides: str, environ: dict[str, str] | None = None) -> Settings:
@@ -45,8 +45,18 @@ def composed_once() -> Iterator[None]:
 
 
 def complaint(*overrides: str) -> str:
-    with pytest.raises(XlaSweepsError) as caught:
-        settings(*overrides)
+    return complaint_of(settings, *overrides, kind=XlaSweepsError)
+
+
+def complaint_of(
+    call: Callable[..., object],
+    *given: Any,
+    kind: type[XlaSweepsError] = ConfigError,
+    **named: Any,
+) -> str:
+    """The line that a call is refused with."""
+    with pytest.raises(kind) as caught:
+        call(*given, **named)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
