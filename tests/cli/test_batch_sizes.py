@@ -13,7 +13,6 @@ from factories import failed_outcome, make_record
 from xla_sweeps.cli.batch_sizes import batch_sizes_command
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import identify, settings_of
-from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.store.store import Store
 from xla_sweeps.system import environment
@@ -72,17 +71,3 @@ def test_only_what_is_missing_is_asked_for(
     assert ask(measured, "--sizes", "4,64", "--dry-run") == 0
     commands = [line for line in capsys.readouterr().out.splitlines() if "batch_size" in line]
     assert ["batch_size=64" in line for line in commands] == [True]
-
-
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        (["batch_size=4"], "batch-sizes: batch_size=4: remove it; --sizes chooses the sizes"),
-        (["--sizes", "1,x"], "--sizes 1,x: expected"),
-        (["--sizes", "0"], "--sizes 0: expected"),
-    ],
-)
-def test_a_mistake_is_one_line(tmp_path: Path, words: list[str], line: str) -> None:
-    with pytest.raises(ConfigError) as raised:
-        ask(tmp_path, *words)
-    assert str(raised.value).startswith(line)

@@ -157,24 +157,6 @@ def test_what_a_scenario_does_not_have_is_skipped_and_counted(measured: Path) ->
     assert "scenario=detect: fusion_example is not a detector" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ("mobilnet", "unknown model, family or source 'mobilnet'. Did you mean 'mobilenet'?"),
-        ("layers:LSTN", "unknown layer 'LSTN'. Did you mean 'LSTM'?"),
-        ("vgg16 scenario=trian_step", "unknown scenario 'trian_step'. Did you mean 'train_step'?"),
-        ("vgg16 model=vgg19", "compatibility: give vgg16 or model=, not both"),
-        ("vgg16 source=hub", "compatibility: no model has this source"),
-        ("vgg16 resolution=7", "resolution=7: too small for vgg16"),
-    ],
-)
-def test_a_mistake_is_one_line(words: str, says: str, tmp_path: Path) -> None:
-    done = command("compatibility", *words.split(), ON, cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"xla-sweeps: {says}")
-    assert len(done.stderr.splitlines()) == 1
-
-
 def test_a_mistake_in_an_option_is_told_before_any_model_is_composed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

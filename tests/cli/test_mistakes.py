@@ -130,10 +130,32 @@ explain model=resnet50,vgg16 -> 'model=resnet50,vgg16' gives several values
 explain model=vgg16 scenario=train_step device=cpu
   -> explain: scenario=train_step is not explained; remove
 explain model=vgg16 scenario=fit device=cpu -> explain: scenario=fit is not explained; remove
-shapes model=mobilenet_v2 --sizes 224 -> --sizes 224: expected from 2 to 16 different ones
+shapes model=mobilenet_v2 -> shapes: give --sizes 224,256,288 or --batches 32,32,7, or both
+shapes model=mobilenet_v2 --sizes 224
+  -> --sizes 224: expected from 2 to 16 different ones, as in --sizes
+shapes model=mobilenet_v2 --batches 8,x -> --batches 8,x: expected numbers from 1, as in 32,32,7
+shapes model=mobilenet_v2 --batches 8,0 -> --batches 8,0: expected numbers from 1
+shapes model=mobilenet_v2 --batches 8,,3 -> --batches 8,,3: expected numbers from 1
+shapes model=mobilenet_v2 --batches b8,b3 -> --batches b8,b3: expected numbers from 1
+shapes model=mobilenet_v2 --batches 8,99999
+  -> --batches 8,99999: b99999: a batch has at most 65,536
+shapes model=vgg16 --sizes 96,128 shapes=[96,128] -> shapes: shapes=[96,128]: remove it
+shapes model=vgg16 --sizes 96,128 scenario=call -> shapes: scenario=call: remove it
 model=mobilenet_v2 shapes=[b4,b3] -> shapes=[b4,b3]: add scenario=new_shapes
 model=mobilenet_v2 scenario=new_shapes shapes=7 -> shapes=[7]: expected from 2 to 16 different
 shapes --sizes 224,256 -> shapes: name a model: xla-sweeps shapes model=mobilenet_v2
+batch-sizes model=vgg16 batch_size=4
+  -> batch-sizes: batch_size=4: remove it; --sizes chooses the sizes
+batch-sizes model=vgg16 --sizes 1,x -> --sizes 1,x: expected
+batch-sizes model=vgg16 --sizes 0 -> --sizes 0: expected
+compatibility mobilnet device=cpu
+  -> unknown model, family or source 'mobilnet'. Did you mean 'mobilenet'?
+compatibility layers:LSTN device=cpu -> unknown layer 'LSTN'. Did you mean 'LSTM'?
+compatibility vgg16 scenario=trian_step device=cpu
+  -> unknown scenario 'trian_step'. Did you mean 'train_step'?
+compatibility vgg16 model=vgg19 device=cpu -> compatibility: give vgg16 or model=, not both
+compatibility vgg16 source=hub device=cpu -> compatibility: no model has this source
+compatibility vgg16 resolution=7 device=cpu -> resolution=7: too small for vgg16
 predict-cost mobilenet_v2 -> predict-cost: 'mobilenet_v2': expected KEY=VALUE, as in model=mob
 predict-cost -> predict-cost: name a model: xla-sweeps predict-cost model=mobilenet_v2
 predict-cost keras=2 -> predict-cost: name a model

@@ -14,7 +14,6 @@ from factories import make_record
 from xla_sweeps.cli.shapes import shapes_command
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import identify, settings_of
-from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.trial import LATER
 from xla_sweeps.store.store import Store
 from xla_sweeps.system import environment
@@ -100,27 +99,6 @@ def test_a_trial_that_is_there_is_not_measured_again(
     assert "shapes=[" not in capsys.readouterr().out
     assert ask(measured, "--batches", "32,8", "--sizes", "96", "--dry-run") == 0
     assert "shapes=[96,b32,b8]" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        ([], "shapes: give --sizes 224,256,288 or --batches 32,32,7, or both"),
-        (["--sizes", "224"], "--sizes 224: expected from 2 to 16 different ones, as in --sizes"),
-        (["--batches", "8,x"], "--batches 8,x: expected numbers from 1, as in 32,32,7"),
-        (["--batches", "8,0"], "--batches 8,0: expected numbers from 1"),
-        (["--batches", "8,,3"], "--batches 8,,3: expected numbers from 1"),
-        (["--batches", "b8,b3"], "--batches b8,b3: expected numbers from 1"),
-        (["--batches", "8,99999"], "--batches 8,99999: b99999: a batch has at most 65,536"),
-        (["--sizes", "96,128", "shapes=[96,128]"], "shapes: shapes=[96,128]: remove it"),
-        (["--sizes", "96,128", "scenario=call"], "shapes: scenario=call: remove it"),
-    ],
-)
-def test_a_mistake_is_one_line(tmp_path: Path, words: list[str], line: str) -> None:
-    with pytest.raises(ConfigError) as raised:
-        ask(tmp_path, *words)
-    assert line in str(raised.value)
-    assert "\n" not in str(raised.value)
 
 
 MODEL = """
