@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from factories import failed_outcome, make_record
+from composed import record_of
+from factories import failed_outcome
 
 from xla_sweeps.cli.batch_sizes import batch_sizes_command
-from xla_sweeps.config.compose import compose_config
-from xla_sweeps.config.settings import identify, settings_of
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.store.store import Store
-from xla_sweeps.system import environment
 
 pytestmark = pytest.mark.usefixtures("composed_once")
 
@@ -26,13 +23,9 @@ WORDS = ["model=mobilenet_v2", "device=cpu", "modes=[graph,xla]"]
 def measured(tmp_path: Path) -> Path:
     """A folder with sizes whose throughput is flat from 4 on, and no memory at 16."""
     for size in (1, 2, 4, 8, 16):
-        settings = settings_of(compose_config([*WORDS, f"batch_size={size}"]))
         call_s = dict.fromkeys(("graph", "xla"), 0.001 * max(4, size))
-        facts: Any = {
-            "trial_id": identify(settings, environment.environment()),
-            "trial": settings.trial,
-        }
-        record = make_record(call_s, noise=0.001, seed=size, **facts)
+        words = [*WORDS, f"batch_size={size}"]
+        record = record_of(*words, call_s=call_s, noise=0.001, seed=size)
         if size == 16:
             lost = failed_outcome(Status.OOM_GPU, "out of memory")
             record = replace(record, modes={**record.modes, "xla": lost})

@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 from commands import command as forked_command
-from factories import failed_outcome, make_record
+from composed import record_of
+from factories import MODEL, failed_outcome
 from in_process import command
 
 from xla_sweeps.analysis.compatibility import NEEDED
 from xla_sweeps.cli import compatibility
 from xla_sweeps.config.catalog import load_layers
-from xla_sweeps.config.compose import compose_config
-from xla_sweeps.config.settings import identify, settings_of
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report import study
 from xla_sweeps.report.compatibility import sentence
@@ -26,7 +25,6 @@ from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.store import rows
 from xla_sweeps.store.store import Store
-from xla_sweeps.system import environment
 
 pytestmark = pytest.mark.usefixtures("composed_once")
 
@@ -45,15 +43,11 @@ def measured(tmp_path: Path) -> Path:
     shared = ["batch_size=1", "modes=[graph,xla]", ON]
     asked = [(name, "effort=check") for name in MODELS] + [("vgg16", "effort=quick")]
     for seed, (model, effort) in enumerate(asked):
-        settings = settings_of(compose_config([f"model={model}", effort, *shared]))
-        facts: Any = {
-            "trial_id": identify(settings, environment.environment()),
-            "trial": settings.trial,
-        }
-        source = settings.trial.model.source
-        facts["model"] = replace(make_record().model, name=model, source=source)
         call_s = {"graph": 0.01, "xla": 0.02 if model == "seq_conv" else 0.005}
-        record = make_record(call_s, noise=0.001, seed=seed, **facts)
+        words = [f"model={model}", effort, *shared]
+        record = record_of(*words, call_s=call_s, noise=0.001, seed=seed)
+        facts = replace(MODEL, name=model, source=record.trial.model.source)
+        record = replace(record, model=facts)
         if model in failures:
             record = replace(record, modes={**record.modes, "xla": failures[model]})
         Store(tmp_path / "results").save(record)

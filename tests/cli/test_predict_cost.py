@@ -6,19 +6,15 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from factories import make_record
+from composed import record_of
 
 from xla_sweeps.cli.predict_cost import predict_cost_command
-from xla_sweeps.config.compose import compose_config
-from xla_sweeps.config.settings import identify, settings_of
 from xla_sweeps.errors import StoreError
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.store import derive
 from xla_sweeps.store.store import Store
-from xla_sweeps.system import environment
 
 pytestmark = pytest.mark.usefixtures("composed_once")
 
@@ -34,17 +30,12 @@ def measured(tmp_path: Path) -> Path:
     """A folder with the records of all but the largest size."""
     for size, batches in ((1, 1), (8, 1), (32, 1), (8, 4)):
         words = [*WORDS, "scenario=predict", f"batch_size={size}", f"batches={batches}"]
-        settings = settings_of(compose_config(words))
         call_s = {
             mode: FIXED_S[mode] * (1 if mode == "predict" else batches)
             + SAMPLE_S[mode] * size * batches
             for mode in FIXED_S
         }
-        facts: Any = {
-            "trial_id": identify(settings, environment.environment()),
-            "trial": settings.trial,
-        }
-        record = make_record(call_s, noise=0.001, seed=size + batches, **facts)
+        record = record_of(*words, call_s=call_s, noise=0.001, seed=size + batches)
         Store(tmp_path).save(record)
     return tmp_path
 

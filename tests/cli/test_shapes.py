@@ -5,18 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from commands import command
-from factories import make_record
+from composed import record_of
 
 from xla_sweeps.cli.shapes import shapes_command
-from xla_sweeps.config.compose import compose_config
-from xla_sweeps.config.settings import identify, settings_of
 from xla_sweeps.schema.trial import LATER
 from xla_sweeps.store.store import Store
-from xla_sweeps.system import environment
 
 pytestmark = pytest.mark.usefixtures("composed_once")
 
@@ -32,9 +28,7 @@ LATER_S = {"graph": 0.16, "graph_dynamic": 0.2, "xla": 0.08}
 @pytest.fixture
 def measured(tmp_path: Path) -> Path:
     """A folder with a trial of two shapes, whose times are planted."""
-    settings = settings_of(compose_config([*WORDS, *ASKED, "shapes=[b32,b32,b8]"]))
-    facts: Any = {"trial_id": identify(settings, environment.environment())}
-    record = make_record(FIRST_S, count=8, trial=settings.trial, **facts)
+    record = record_of(*WORDS, *ASKED, "shapes=[b32,b32,b8]", call_s=FIRST_S, count=8)
     rounds = [
         replace(
             one, blocks=tuple(replace(b, parts_ns=parts(b.mode, one.round)) for b in one.blocks)

@@ -5,23 +5,33 @@ from __future__ import annotations
 import contextlib
 import copy
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from unittest import mock
 
 import pytest
+from factories import make_record
 
 from xla_sweeps.config import catalog, compose
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.own_folder import OwnFolder
-from xla_sweeps.config.settings import Settings, settings_of
+from xla_sweeps.config.settings import Settings, identify, settings_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.schema.record import Record
+from xla_sweeps.system.environment import environment
 
 
 def settings(*overrides: str, environ: dict[str, str] | None = None) -> Settings:
     explicit = {text.lstrip("+").partition("=")[0] for text in overrides}
     cpu = [] if "device" in explicit else ["device=cpu"]
     return settings_of(compose_config([*cpu, *overrides]), explicit=explicit, environ=environ or {})
+
+
+def record_of(*overrides: str, call_s: Mapping[str, float], **more: Any) -> Record:
+    """A record of the trial that these overrides ask for, whose modes take `call_s` a call."""
+    asked = settings(*overrides)
+    identifier = identify(asked, environment())
+    return make_record(call_s, trial_id=identifier, trial=asked.trial, **more)
 
 
 @contextlib.contextmanager
