@@ -110,7 +110,6 @@ results --format xml -> results: argument --format: invalid choice: 'xml'
 results --where modle=tiny -> where, character 1: unknown column 'modle'; did you mean 'model'?
 results nowhere -> nowhere holds no records; measure first: python -m xla_sweeps model=NAME
 models alexnet -> unknown model 'alexnet'.
--m model=resnet50,vgg61 -> unknown model 'vgg61'. Did you mean 'vgg1
 -m batch_size=1,0 -> batch_size=0: must be at least 1
 hydra.sweeper._target_=os.system -> _target_ in override
 results_dir=/proc/nope -> results_dir=/proc/nope cannot be written: No such file or directory.

@@ -199,21 +199,7 @@ def test_a_filter_that_matches_no_row_says_so_and_gives_none(results: Path) -> N
     assert done.stderr.endswith("; rows of your own models have source=local\n")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (
-            ("--where", "famly=x"),
-            "xla-sweeps: where, character 1: unknown column 'famly'; did you mean 'family'?",
-        ),
-        (
-            ("--format", "csv", "-o", "no/such.csv"),
-            "xla-sweeps: cannot write no/such.csv: No such file or directory",
-        ),
-    ],
-)
-def test_a_mistake_is_reported_in_one_line(
-    arguments: tuple[str, ...], complaint: str, results: Path
-) -> None:
-    done = command("results", *arguments, cwd=results)
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", complaint + "\n")
+def test_a_file_that_cannot_be_written_is_named(results: Path) -> None:
+    done = command("results", "--format", "csv", "-o", "no/such.csv", cwd=results)
+    complaint = "xla-sweeps: cannot write no/such.csv: No such file or directory\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", complaint)

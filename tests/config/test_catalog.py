@@ -138,11 +138,6 @@ def test_a_resolution_below_the_models_minimum_is_refused_in_one_line() -> None:
     assert spec(document, resolution=75).resolution_px == 75
 
 
-def test_a_source_that_lacks_the_model_is_refused_with_those_that_have_it() -> None:
-    lacking = "source=keras_cv: mine is not available from it. Sources that have it: applications."
-    assert refusal(ENTRY, source="keras_cv") == lacking
-
-
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -211,7 +206,6 @@ def test_figures_of_a_source_win_over_the_entrys() -> None:
         ("keras_cv", "imagenet", "no pretrained preset of mine is known for source=keras_cv"),
         ("keras_cv", "no/file.h5", "no such file; allowed: random, imagenet, or a preset's name"),
         ("hub", "nowhere", "no such file; allowed: random, imagenet, or the path of a SavedModel"),
-        ("applications", "/nowhere", "no such file; allowed: random, imagenet, or the path of a w"),
     ],
 )
 def test_weights_are_checked_for_their_source(source: str, weights: str, reason: str) -> None:

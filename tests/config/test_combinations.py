@@ -36,7 +36,6 @@ def test_as_many_trials_as_allowed_are_accepted(words: list[str], counts: list[i
         (["seed=range(0,10001)"], "-m: 10,001 trials are more than 10,000; give fewer values"),
         (["seed=range(0,101)", "batch_size=range(0,100)"], "-m: 10,100 trials are more than"),
         (["seed=shuffle(range(0,1e300,1e-300))"], "-m: more than 10^15 trials are more than"),
-        (["batch_size=range(0)"], "batch_size=range(0): no value"),
         (["seed=1,2", "batch_size=range(5,1)"], "batch_size=range(5,1): no value"),
         (["seed=range(0,3,0)"], "seed=range(0,3,0): expected finite bounds and a step that is not"),
         (["seed=range(0,inf)"], "seed=range(0,inf): expected finite bounds and a step that is not"),

@@ -28,14 +28,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def spec(path: str | None, document: dict[str, Any] | None = None, **changes: Any) -> ModelSpec:
+def spec(path: str, document: dict[str, Any] | None = None, **changes: Any) -> ModelSpec:
     asked: dict[str, Any] = {"model": document or {"name": "local"}, "path": path}
     asked["import"] = changes.pop("module", None)
     defaults = {"trust_code": True, "resolution": None, "input_spec": None}
     return user_model_spec({**asked, **defaults, **changes})
 
 
-def refusal(path: str | None, **changes: Any) -> str:
+def refusal(path: str, **changes: Any) -> str:
     return complaint_of(spec, path, **changes)
 
 
@@ -79,7 +79,6 @@ def test_untrusted_code_is_not_run(path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "reason"),
     [
-        (None, "model=local: name it, as in path=my_model.keras"),
         ("gone.keras", "path=gone.keras: no such file, folder or module:function"),
         ("pkg", "path=pkg: not a SavedModel, it has no saved_model.pb"),
         ("mine.py", "path=mine.py: give the function that builds the model: path=mine.py:build"),
@@ -99,7 +98,7 @@ def test_untrusted_code_is_not_run(path: str) -> None:
     ],
 )
 def test_a_path_that_is_not_a_model_is_refused_with_what_is_accepted(
-    path: str | None, reason: str, here: Path
+    path: str, reason: str, here: Path
 ) -> None:
     hdf5 = b"\x89HDF\r\n\x1a\n"
     for name, content in (
