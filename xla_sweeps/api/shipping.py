@@ -213,7 +213,7 @@ def _ship_module(module: Any, inputs: Any, results_dir: Path) -> dict[str, Any]:
     with refusing(f"model {label}: it cannot be copied", _BUILDER):
         shipped = copy.deepcopy(module).cpu()
     with refusing("model: it cannot be called on these inputs"), torch.no_grad():
-        outputs = _flat(shipped(*positional, **by_name))
+        outputs = own_inputs.flat(shipped(*positional, **by_name))
     code = {"module": shipped, "example": (positional, by_name), "outputs": outputs}
     content = {"code.pickle": _pickle(code, label, _BUILDER)}
     return _write_files(results_dir, digest, content, label) | {"backend": "torch"}
@@ -222,8 +222,8 @@ def _ship_module(module: Any, inputs: Any, results_dir: Path) -> dict[str, Any]:
 @refusing("model: it cannot be called on these inputs")
 def _outputs(model: Any, example: Any) -> list[Any]:
     if isinstance(example, Mapping) and own_inputs.takes_by_name(model.call, example):
-        return _flat(model(**example, training=False))
-    return _flat(model(example, training=False))
+        return own_inputs.flat(model(**example, training=False))
+    return own_inputs.flat(model(example, training=False))
 
 
 @contextlib.contextmanager
@@ -260,14 +260,6 @@ def _plain_arrays(inputs: Any) -> Any:
     if isinstance(inputs, (list, tuple)):
         return type(inputs)(map(own_inputs.as_numpy, inputs))
     return own_inputs.as_numpy(inputs)
-
-
-def _flat(outputs: Any) -> list[Any]:
-    if isinstance(outputs, Mapping):
-        return [each for key in sorted(outputs) for each in _flat(outputs[key])]
-    if isinstance(outputs, (list, tuple)):
-        return [each for part in outputs for each in _flat(part)]
-    return [] if outputs is None else [outputs]
 
 
 def _configuration_of(value: Any) -> list[Any] | None:

@@ -36,6 +36,15 @@ def as_numpy(part: Any) -> Any:
     return np.asarray(part.detach().cpu() if hasattr(part, "detach") else part)
 
 
+def flat(outputs: Any) -> list[Any]:
+    """Outputs in one order, whatever their nesting; those of a dict by key."""
+    if isinstance(outputs, Mapping):
+        return [each for key in sorted(outputs) for each in flat(outputs[key])]
+    if isinstance(outputs, (list, tuple)):
+        return [each for part in outputs for each in flat(part)]
+    return [] if outputs is None else [outputs]
+
+
 States = Sequence[tuple[Any, Any]]
 """Variables, each with a copy of its value."""
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from xla_sweeps.backends.keras import weights
 from xla_sweeps.backends.keras.sources.local import call_of, load_file
-from xla_sweeps.config.own_inputs import needs_inputs
+from xla_sweeps.config.own_inputs import flat, needs_inputs
 from xla_sweeps.errors import XlaSweepsError
 
 TOLERANCE = 1e-3
@@ -143,12 +143,3 @@ def _array(output: Any) -> np.ndarray:
         output = output.detach().cpu()
         output = output.half() if output.is_floating_point() and output.itemsize < 4 else output
     return np.asarray(output)
-
-
-def flat(outputs: Any) -> list[Any]:
-    """Outputs in one order, whatever their nesting; those of a dict by key."""
-    if isinstance(outputs, Mapping):
-        return [each for key in sorted(outputs) for each in flat(outputs[key])]
-    if isinstance(outputs, (list, tuple)):
-        return [each for part in outputs for each in flat(part)]
-    return [] if outputs is None else [outputs]
