@@ -55,11 +55,8 @@ def predict_cost_command(arguments: Sequence[str]) -> int:
     options = _parser(sizes, several).parse_intermixed_args(list(arguments))
     export.require_writable(options.output)
     batch_sizes = numbers_of(options.batch_sizes, "--batch-sizes", least=2, most=MAX_BATCH)
-    batches = [
-        count
-        for count in numbers_of(options.batches, "--batches", least=0, most=MAX_BATCH)
-        if count > 1
-    ]
+    counts = numbers_of(options.batches, "--batches", least=0, most=MAX_BATCH)
+    batches = [count for count in counts if count > 1]
     require_model("predict-cost", options.overrides, _CHOSEN)
     asked = Options.of_answer(paths[DEFINITIONS[0]], options)
     request = Request(

@@ -102,7 +102,7 @@ def _shapes(sizes: str, batches: str) -> list[int | str]:
             raise ConfigError(f"{option} {text}: expected numbers from 1, as in 32,32,7")
     names = [*numbers, *(f"b{count}" for count in counts)]
     written = " ".join(f"{option} {text}" for option, text, _ in given if text)
-    check_shapes(names, written=written, as_in="as in --sizes 224,256,288 or --batches 32,7")
+    check_shapes(names, written, as_in="as in --sizes 224,256,288 or --batches 32,7")
     return [int(name) if name.isdecimal() else name for name in names]
 
 

@@ -263,8 +263,7 @@ def _search(request: Request) -> Search:
         available = ", ".join(sorted(SUMMARY_KEYS))
         wrong = f"no trial has the metric '{name}'; available: {available}, throughput_MODE"
         raise ConfigError(f"{options.file}: {wrong}")
-    measured, seed = metrics_of, options.seed
-    return Search(sweep, request.composer, request.store, seed=seed, measured=measured)
+    return Search(sweep, request.composer, request.store, seed=options.seed, measured=metrics_of)
 
 
 def metrics_of(records: Sequence[Record]) -> dict[str, Any]:

@@ -185,12 +185,8 @@ def load_layers() -> dict[str, dict[str, Any]]:
     return layers
 
 
-def find(pattern: str, entries: Iterable[CatalogEntry] | None = None) -> list[CatalogEntry]:
-    """Entries, by default the catalog's, that a pattern matches; all for "".
-
-    A name, family, variant or alias holds the pattern, or matches it as a glob.
-    """
-    entries = load_catalog().values() if entries is None else entries
+def find(pattern: str, entries: Iterable[CatalogEntry]) -> list[CatalogEntry]:
+    """Entries with a name, family, variant or alias that holds a pattern, or matches its glob."""
     wanted = pattern.lower()
     glob = wanted if any(character in wanted for character in "*?[") else f"*{wanted}*"
     return [

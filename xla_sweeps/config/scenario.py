@@ -233,21 +233,16 @@ def shapes_of(document: Mapping[str, Any], scenario: Scenario) -> tuple[str, ...
         size = values.integer(document, "batch_size", at_least=1, at_most=MAX_BATCH)
         return f"b{size}", f"b{size - 1 or 2}"
     names = values.read_list(given)
+    written = f"shapes=[{','.join(names)}]"
     if names and not needed:
-        raise ConfigError(f"shapes=[{','.join(names)}]: add scenario={Scenario.NEW_SHAPES}")
+        raise ConfigError(f"{written}: add scenario={Scenario.NEW_SHAPES}")
     if needed:
-        check_shapes(names)
+        check_shapes(names, written, as_in="as in shapes=[224,256,288] or shapes=[b32,b7]")
     return tuple(names)
 
 
-def check_shapes(
-    names: Sequence[str],
-    *,
-    written: str = "",
-    as_in: str = "as in shapes=[224,256,288] or shapes=[b32,b7]",
-) -> None:
+def check_shapes(names: Sequence[str], written: str, *, as_in: str) -> None:
     """Check that they are shapes, and several; else `ConfigError`, with what was `written`."""
-    written = written or f"shapes=[{','.join(names)}]"
     for name in names:
         try:
             _, batch_size = parse_shape(name)
