@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from composed import complaint_of
 from factories import TRIAL
-from keras_files import layer, write_keras_file
+from keras_files import input_layer, layer, write_keras_file
 
 from xla_sweeps.config.local_model import user_model_spec
 from xla_sweeps.schema.trial import InputSpec, ModelSpec, trial_id
@@ -140,11 +140,8 @@ def test_custom_layers_that_no_module_has_are_named_before_anything_starts(here:
 
 
 def test_inputs_of_open_sizes_are_refused_with_the_inputs_to_paste(here: Path) -> None:
-    def given(name: str, *sizes: int | None) -> dict[str, Any]:
-        config = {"name": name, "batch_shape": [None, *sizes], "dtype": "float32"}
-        return {"class_name": "InputLayer", "module": "keras.layers", "config": config}
-
-    layers = [given("ids", None), given("photo", None, None, 3), given("inner", None)]
+    photo = input_layer("photo", None, None, 3)
+    layers = [input_layer("ids", None), photo, input_layer("inner", None)]
     inputs = [["ids", 0, 0], ["photo", 0, 0]]
     config = {"class_name": "Functional", "config": {"layers": layers, "input_layers": inputs}}
     write_keras_file(here / "net.keras", config=config)
@@ -153,7 +150,7 @@ def test_inputs_of_open_sizes_are_refused_with_the_inputs_to_paste(here: Path) -
         "'input_spec=[{name:ids,shape:[128],dtype:float32},"
         "{name:photo,shape:[224,224,3],dtype:float32}]'"
     )
-    config = {"class_name": "Sequential", "config": {"layers": layers[1:2]}}
+    config = {"class_name": "Sequential", "config": {"layers": [photo]}}
     write_keras_file(here / "net.keras", config=config)
     assert "the input photo (free, free, 3) has free sizes; give resolution=224, or every" in (
         refusal("net.keras")
@@ -162,8 +159,7 @@ def test_inputs_of_open_sizes_are_refused_with_the_inputs_to_paste(here: Path) -
 
 
 def test_the_first_size_of_new_shapes_stands_for_one_that_an_input_leaves_open(here: Path) -> None:
-    given = {"name": "ids", "batch_shape": [None, None], "dtype": "int32"}
-    layers = [{"class_name": "InputLayer", "module": "keras.layers", "config": given}]
+    layers = [input_layer("ids", None, dtype="int32")]
     config = {"class_name": "Sequential", "config": {"layers": layers}}
     write_keras_file(here / "net.keras", config=config)
     for shapes in (["b7", 64, 80], "b7 64 80"):

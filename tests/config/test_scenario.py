@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from commands import command
 from composed import cases, complaint, settings
-from keras_files import write_keras_file
+from keras_files import input_layer, write_keras_file
 
 from xla_sweeps.config.catalog import CatalogEntry, load_catalog
 from xla_sweeps.config.scenario import remarks_of
@@ -69,13 +69,7 @@ def test_an_epoch_over_pictures_is_all_of_them_or_as_many_batches_as_asked(
 def own_file(folder: Path, *shapes: list[int | None]) -> tuple[str, ...]:
     """A Keras file in the current folder with inputs of these shapes."""
     names = [f"x{number}" for number in range(len(shapes))]
-    layers = [
-        {
-            "class_name": "InputLayer",
-            "config": {"name": name, "batch_shape": [None, *shape], "dtype": "float32"},
-        }
-        for name, shape in zip(names, shapes, strict=True)
-    ]
+    layers = [input_layer(name, *shape) for name, shape in zip(names, shapes, strict=True)]
     inside = {"layers": layers, "input_layers": [[name, 0, 0] for name in names]}
     write_keras_file(folder / "m.keras", config={"class_name": "Functional", "config": inside})
     return "model=local", "trust_code=true", "path=m.keras"

@@ -15,6 +15,12 @@ def write_keras_file(path: Path, weights: bytes = b"weights", *, config: Any = N
         archive.writestr(zipfile.ZipInfo("model.weights.h5"), weights)
 
 
+def input_layer(name: str, *sizes: int | None, dtype: str = "float32") -> dict[str, Any]:
+    """An input in such a configuration."""
+    config = {"name": name, "batch_shape": [None, *sizes], "dtype": dtype}
+    return {"class_name": "InputLayer", "module": "keras.layers", "config": config}
+
+
 def layer(name: str, module: str) -> dict[str, Any]:
     """A layer in such a configuration."""
     return {"class_name": name, "module": module, "config": {}}
