@@ -179,19 +179,10 @@ from tensorflow.python.eager import context
 from xla_sweeps.api.kernel import require_free_gpus
 assert context.context_safe()._initialized
 require_free_gpus(None)
-try:
-    shipping.options_for(Sized(2), batch, None, results_dir=Path("results"))
-except ConfigError as error:
-    print(error, file=sys.stderr)
-try:
-    shipping.options_for(Sized, batch, None, results_dir=Path("results"))
-except ConfigError as error:
-    print(error, file=sys.stderr)
-try:
-    shipping.options_for(twin, batch[:, :3], None, results_dir=Path("results"))
-except ConfigError as error:
-    print(error, file=sys.stderr)
 for model, inputs in (
+    (Sized(2), batch),
+    (Sized, batch),
+    (twin, batch[:, :3]),
     (twin.predict, batch),
     (tf.function(twin, jit_compile=True), batch),
     (tf.function(twin.call), batch),
