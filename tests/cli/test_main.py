@@ -115,25 +115,6 @@ def test_the_help_of_a_command_fits_80_columns(
     assert [line for line in shown.splitlines() if len(line) > 80] == []
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("doctor device=gpu:0", "doctor: 'device=gpu:0' is no folder; write --device gpu:0"),
-        ("results results_dir=mine", "results: 'results_dir=mine' is no folder; write mine"),
-        ("report batch_size=4", "report: 'batch_size=4' is no folder; options begin with --"),
-        ("compare a dir=b", "compare: 'dir=b' is no folder; write b"),
-        ("dashboard where=x=1", "dashboard: 'where=x=1' is no folder; write --where x=1"),
-        ("results --config-dir dir=x", "results: 'dir=x' is no folder; write x"),
-    ],
-)
-def test_a_word_of_a_trial_is_no_folder_and_the_error_says_what_to_write(
-    words: str, said: str, tmp_path: Path
-) -> None:
-    done = command(*words.split(), cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"xla-sweeps: {said}\n"
-
-
 def test_a_folder_may_have_a_name_like_a_word_of_a_trial(tmp_path: Path) -> None:
     (tmp_path / "device=cpu").mkdir()
     done = command("results", "device=cpu", cwd=tmp_path)

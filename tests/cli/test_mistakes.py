@@ -75,6 +75,12 @@ doctor --seconds -1 -> --seconds -1.0: expected 0 to 3600
 doctor --seconds nan -> --seconds nan: expected 0 to 3600
 doctor --seconds 1e9 -> --seconds 1000000000.0: expected 0 to 3600
 agents a/b/c --max-failed 0 -> agents: argument --max-failed: expected an in
+doctor device=gpu:0 -> doctor: 'device=gpu:0' is no folder; write --device gpu:0
+results results_dir=mine -> results: 'results_dir=mine' is no folder; write mine
+report batch_size=4 -> report: 'batch_size=4' is no folder; options begin with --
+compare a dir=b -> compare: 'dir=b' is no folder; write b
+dashboard where=x=1 -> dashboard: 'where=x=1' is no folder; write --where x=1
+results --config-dir dir=x -> results: 'dir=x' is no folder; write x
 results f -> 'f': expected a folder
 check f/g -> 'f/g': Not a directory
 compare f loop -> 'f': expected a folder
@@ -225,6 +231,10 @@ TOO_LONG = f"{'x' * 60}…: File name too long"
         ),
         (["input_spec=" + "[" * 3000], f"cannot read the override 'input_spec={'[' * 49}…': "),
         (["model=local", f"path={LONG}", "trust_code=true"], TOO_LONG),
+        (
+            ["hydra/launcher=joblib"],
+            f"hydra/launcher=joblib: install its plugin: {install('hydra-joblib-launcher')}\n",
+        ),
         *(([word + LONG], TOO_LONG) for word in ("results_dir=", "--config-dir=")),
         *(
             ([command, LONG], TOO_LONG)
@@ -351,13 +361,6 @@ def test_a_group_of_ones_own_that_is_not_found_is_told_where_it_belongs(
 ) -> None:
     line = refusal(["+experiment=foo"], capsys)
     assert line.endswith(" A group of your own is a folder experiment/ of --config-dir DIR.\n")
-
-
-def test_a_launcher_without_its_plugin_is_named_with_the_command_that_installs_it(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    line = f"hydra/launcher=joblib: install its plugin: {install('hydra-joblib-launcher')}"
-    assert refusal(["hydra/launcher=joblib"], capsys) == f"{line}\n"
 
 
 @pytest.mark.parametrize(
