@@ -36,8 +36,6 @@ ENDING_S = 5.0
 _COLOURS = ("FORCE_COLOR", "CLICOLOR_FORCE")
 """Variables that a notebook sets, and that put codes of colours into captured text."""
 
-_COLUMNS = "120"
-
 _KILLED = -signal.SIGKILL
 """Code of a command that ended without saying its own, where this process ignores SIGCHLD."""
 
@@ -55,7 +53,7 @@ def run(
     """
     environment = {name: value for name, value in os.environ.items() if name not in _COLOURS}
     assignment = Assignment(parent=os.getpid(), says_code=True)
-    environment |= {"COLUMNS": _COLUMNS, **assignment.environment()}
+    environment |= {"COLUMNS": "120", **assignment.environment()}
     output: list[str] = []
     with tempfile.TemporaryFile() as errors:
         with refusing("the command cannot be started"):

@@ -28,8 +28,6 @@ from xla_sweeps.schema.measurement import Status
 from xla_sweeps.sweeps.definition import Parameter, load_sweep
 from xla_sweeps.sweeps.plan import Plan
 
-DEFINITION = "batch_sizes"
-
 AUTO = "auto"
 
 _EXAMPLES = """\
@@ -46,7 +44,7 @@ def batch_sizes_command(arguments: Sequence[str]) -> int:
     sizes = _sizes(options.sizes)
     chosen = {"batch_size": "--sizes chooses the sizes"}
     require_model("batch-sizes", options.overrides, chosen)
-    path = catalog.shipped_sweeps()[DEFINITION]
+    path = catalog.shipped_sweeps()["batch_sizes"]
     asked = Options.of_answer(path, options)
     sweep, slots, points = load_sweep(path), slots_of(asked)[:1], list[Point]()
     again = ("xla-sweeps", "batch-sizes", *arguments)

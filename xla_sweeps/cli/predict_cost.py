@@ -30,8 +30,6 @@ from xla_sweeps.sweeps.plan import Plan, final_outcome
 DEFINITIONS = ("predict_cost", "predict_batches")
 """The shipped sweeps: calls of one batch, by size; calls of several batches."""
 
-MAX_SAMPLES = 10**9
-
 _CHOSEN = {
     "scenario": "the scenario is predict",
     "batch_size": "--batch-sizes chooses the sizes",
@@ -100,7 +98,7 @@ def _parser(sizes: Sweep, several: Sweep) -> argparse.ArgumentParser:
         text += f" (default: {written})"
         parser.add_argument(f"--{name}", metavar="N,N", default=written, help=text)
     text = "also the cost of each way for this number of samples in all, and the fastest"
-    parser.add_argument("--samples", type=integer_from(1, to=MAX_SAMPLES), metavar="N", help=text)
+    parser.add_argument("--samples", type=integer_from(1, to=10**9), metavar="N", help=text)
     parser.add_argument("--dry-run", action="store_true", help="print the trials that are missing")
     return parser
 

@@ -22,8 +22,6 @@ from xla_sweeps.report.terminal.shapes import shapes_text
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.sweeps.definition import Parameter, load_sweep
 
-DEFINITION = "new_shapes"
-
 _CHOSEN = {
     "scenario": "the scenario is new_shapes",
     "shapes": "--sizes or --batches chooses the shapes",
@@ -43,7 +41,7 @@ def shapes_command(arguments: Sequence[str]) -> int:
     export.require_writable(options.output)
     require_model("shapes", options.overrides, _CHOSEN)
     shapes = _shapes(options.sizes, options.batches)
-    path = catalog.shipped_sweeps()[DEFINITION]
+    path = catalog.shipped_sweeps()["new_shapes"]
     asked = Options.of_answer(path, options)
     sweep = load_sweep(path)
     given = Parameter(distribution="constant", values=(shapes,))

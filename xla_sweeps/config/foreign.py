@@ -45,9 +45,6 @@ _HEADER = re.compile(r"\s*#\s*@")
 
 _IF_YOURS = "; if the folder is yours: --trust-config DIR"
 
-_FREE = ("tracker.notes",)
-"""Options that hold prose."""
-
 _PACKAGES = ("@package _global_", "@package _group_")
 
 _DEFAULT = re.compile(rf"(?:override\s+|optional\s+)*/?{_WORD}(?:/{_WORD})*")
@@ -85,7 +82,7 @@ def check_value(key: str, value: Any, *, where: str) -> None:
         raise ConfigError(f"{where}: {key}: {name} has no keys; write {option.usage}")
     check_size(value, where=f"{where}: {key}")
     for text in texts(value):
-        check_text(text, where=f"{where}: {key}", free=key in _FREE)
+        check_text(text, where=f"{where}: {key}", free=key == "tracker.notes")
     if name in flag_options():
         check_flags({inner: value} if inner else value, where=f"{where}: {name}")
     named = option.foreign == "name" and inner in ("", "name")

@@ -32,9 +32,6 @@ CONFIG = "config"
 
 _TRUSTED = "trusted"
 
-_WHOLE = "xla_sweeps."
-"""Beginning of the name of a configuration with its groups."""
-
 
 @dataclass(frozen=True, slots=True)
 class OwnFolder:
@@ -134,7 +131,7 @@ class Loader(ConfigLoaderImpl):
 
 def whole(primary: str) -> str:
     """The name of a configuration with the groups of the options."""
-    name, groups = f"{_WHOLE}{primary}", [{group: None} for group in GROUPS]
+    name, groups = f"xla_sweeps.{primary}", [{group: None} for group in GROUPS]
     ConfigStore.instance().store(name=name, node={"defaults": [primary, *groups, "_self_"]})
     return name
 

@@ -31,8 +31,6 @@ from xla_sweeps.system import environment, programs
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.files import read_regular, replace_whole
 
-MAX_THREADS = 4096
-
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 _TEXT = re.compile(r"[\w.,:=+-]+", re.ASCII)
@@ -73,7 +71,7 @@ def check_runtime(
         if value is not None and (variable := _variable(backend.switches, key, backend)) in environ:
             raise ConfigError(f"{key}={value}: {variable} is set too; unset it")
     intra, inter = (
-        values.optional(values.integer, asked, key, at_least=1, at_most=MAX_THREADS)
+        values.optional(values.integer, asked, key, at_least=1, at_most=4096)
         for key in ("threads.intra", "threads.inter")
     )
     return Runtime(

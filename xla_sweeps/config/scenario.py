@@ -50,8 +50,6 @@ MAX_MODES = 12
 
 KEYS = ("optimizer", "learning_rate", "data", "drop_remainder")
 
-MAX_RATE = 10
-
 MAX_BATCHES = 10_000
 
 MAX_BATCH = 65_536
@@ -149,7 +147,7 @@ def training_of(
         raise ConfigError("optimizer=compiled: only a model of your own is compiled; name another")
     return Training(
         optimizer=optimizer,
-        learning_rate=values.number(document, "learning_rate", at_most=MAX_RATE),
+        learning_rate=values.number(document, "learning_rate", at_most=10),
         data=_data(document, explicit, scenario),
     )
 

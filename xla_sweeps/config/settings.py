@@ -48,14 +48,10 @@ from xla_sweeps.system import devices, environment
 from xla_sweeps.system.installation import how_to_install
 from xla_sweeps.system.text import CREDENTIALS_RULE, has_credentials
 
-MAX_SEED = 2**31 - 1
-
 _ASKING = ("project", "entity", "run_name", "notes", "job_type", "telemetry")
 """Keys of `tracker` that ask for W&B."""
 
 _ACCELERATOR = re.compile(r"[A-Za-z0-9][\w .:()@/+,-]*", re.ASCII)
-
-MAX_MEMORY_GIB = 2**20
 
 MAX_SECONDS = 10**7
 
@@ -146,7 +142,7 @@ def _to_trial(
     document = own_inputs.apply(document, explicit)
     spec = _built_by(_model(document, explicit), document)
     _require_source(spec)
-    limit_gib = values.optional(values.number, document, "memory_limit_gib", at_most=MAX_MEMORY_GIB)
+    limit_gib = values.optional(values.number, document, "memory_limit_gib", at_most=2**20)
     scenario = Scenario(values.choice(document, "scenario"))
     modes = modes_of(document, explicit, scenario)
     for name in by_backend(modes):
@@ -163,7 +159,7 @@ def _to_trial(
         batch_size=number("batch_size", at_least=1, at_most=MAX_BATCH),
         precision=Precision(values.choice(document, "precision")),
         tf32=values.boolean(document, "tf32"),
-        seed=number("seed", at_least=0, at_most=MAX_SEED),
+        seed=number("seed", at_least=0, at_most=2**31 - 1),
         device=device.label,
         scenario=scenario,
         training=training,
