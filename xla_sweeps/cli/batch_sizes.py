@@ -26,7 +26,6 @@ from xla_sweeps.report.terminal.batch_sizes import sizes_text
 from xla_sweeps.report.terminal.console import warn
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.sweeps.definition import Parameter, load_sweep
-from xla_sweeps.sweeps.plan import Plan
 
 AUTO = "auto"
 
@@ -65,7 +64,9 @@ def batch_sizes_command(arguments: Sequence[str]) -> int:
         if code > 128:
             return code
         settings = request.composer.settings(plan.tasks[0].words)
-        points += _points(plan, settings)
+        _, records, summaries = trials_of(plan, settings.results_dir)
+        for name, summary in summaries.items():
+            points += points_of(summary, records[name])
         is_auto, limit = options.sizes == AUTO, options.until == "memory"
         if is_auto and (not points or is_done(points, to_the_limit=limit)):
             break
@@ -99,14 +100,6 @@ def _sizes(text: str) -> Iterable[int]:
     if text == AUTO:
         return itertools.takewhile(lambda n: n <= MAX_BATCH, (2**n for n in itertools.count()))
     return numbers_of(text, "--sizes", least=1, most=MAX_BATCH)
-
-
-def _points(plan: Plan, settings: Settings) -> list[Point]:
-    """The modes of the trials of a plan, from their records; none without a record."""
-    _, records, summaries = trials_of(plan, settings.results_dir)
-    return [
-        point for name, summary in summaries.items() for point in points_of(summary, records[name])
-    ]
 
 
 def _answer(points: Sequence[Point], settings: Settings, *, form: str) -> str:

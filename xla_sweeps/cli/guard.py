@@ -27,7 +27,7 @@ from xla_sweeps.report.terminal.trial_progress import TrialProgress
 from xla_sweeps.schema.overrides import keys_of
 from xla_sweeps.store.store import folder_below
 from xla_sweeps.system.text import count_noun, displayable
-from xla_sweeps.trial.guard import GuardResult, Plan, judged_modes, run_guard
+from xla_sweeps.trial.guard import Plan, judged_modes, run_guard
 from xla_sweeps.trial.sides import Side, require_comparable, side_of
 
 FAIL_ON = ("slower", "faster", "broke", "unjudged")
@@ -66,11 +66,7 @@ def guard_command(arguments: Sequence[str]) -> int:
     else:
         write = markdown_of if options.format == "md" else text_of
         export.write_text(write(document), options.output)
-    return _exit_code(result, conditions)
-
-
-def _exit_code(result: GuardResult, conditions: Sequence[str]) -> int:
-    """1 where a mode meets a condition, also one that broke with a clear change; else 3 or 0."""
+    # a mode that broke may have a clear change too
     verdicts = {*verdicts_of(result).values(), *(str(one.verdict) for one in result.changes)}
     return 1 if verdicts & {*conditions} else LEFT_CODE if UNJUDGED in verdicts else 0
 

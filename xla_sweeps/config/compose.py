@@ -109,7 +109,8 @@ def composing(config_dir: OwnFolder | None) -> Iterator[tuple[Hydra, str]]:
         _one_line_errors(ValueError, config_dir=config_dir),
         initialize_config_dir(str(catalog.conf_dir()), version_base="1.3", job_name="xla_sweeps"),
     ):
-        _forget_resolvers()
+        for resolver in set(BaseContainer._resolvers) - ALLOWED_RESOLVERS:  # listed in private only
+            OmegaConf.clear_resolver(resolver)
         hydra = GlobalHydra.instance().hydra
         assert hydra is not None
         hydra.config_loader = Loader(hydra.config_loader.get_search_path(), config_dir)
@@ -270,12 +271,6 @@ def _check_reach(override: Override) -> None:
         raise unknown_choice(key, override.get_value_element_as_str())
     if ".." in value or value.startswith("/"):
         raise ConfigError(f"'{text}': expected the name of a file in {key}/, not a path")
-
-
-def _forget_resolvers() -> None:
-    """Remove every resolver but the allowed ones; OmegaConf 2.3.1 lists them only in private."""
-    for name in set(BaseContainer._resolvers) - ALLOWED_RESOLVERS:
-        OmegaConf.clear_resolver(name)
 
 
 def override_values(words: Sequence[str]) -> dict[str, Any]:

@@ -145,21 +145,19 @@ def find_source(module: str, where: str) -> Path:
         if not file.is_file():
             raise ConfigError(f"{where}: no such file: {module}")
         return file
-    inner = Path(*module.split("."))
+    if found := _find_module(module):
+        return found
+    raise ConfigError(f"{where}: no module '{module}' in the current folder or installed")
+
+
+def _find_module(name: str) -> Path | None:
+    inner = Path(*name.split("."))
     for folder in (".", *sys.path):
         file, package = Path(folder, inner).with_suffix(".py"), Path(folder, inner, "__init__.py")
         for candidate in (file, package):
             if candidate.is_file():
                 return candidate
-    raise ConfigError(f"{where}: no module '{module}' in the current folder or installed")
-
-
-def _is_module(name: str) -> bool:
-    """True if the file of this module can be found."""
-    try:
-        return bool(find_source(name, ""))
-    except ConfigError:
-        return False
+    return None
 
 
 def check_custom_layers(config: Any, source: Path | None, where: str) -> None:
@@ -169,7 +167,7 @@ def check_custom_layers(config: Any, source: Path | None, where: str) -> None:
         return
     for name, module in _classes(config):
         package = module.partition(".")[0]
-        is_known = package in (*_LIBRARIES, "builtins") or _is_module(package)
+        is_known = package in (*_LIBRARIES, "builtins") or _find_module(package) is not None
         if not is_known and (code is None or name not in code.words):
             place = f"import={source} does not have it" if source else "add import=my_layers.py"
             raise ConfigError(
