@@ -96,32 +96,28 @@ def _folder_of(asked: argparse.Namespace) -> OwnFolder | None:
     return OwnFolder(path, place is None, asked.config_name or CONFIG)
 
 
-def shows(asked: argparse.Namespace) -> bool:
-    """True if the options ask to show something, which is checked first; nothing then runs.
+def show(asked: argparse.Namespace) -> bool:
+    """Let Hydra's own command line print what the options ask to show; False if they do not.
 
-    A configuration is printed only if a trial of it would be measured.
+    It is checked first, and runs nothing: a configuration is printed only if a trial of it would be
+    measured.
     """
+    words = asked.overrides
     if asked.hydra_help or asked.shell_completion:
-        check_overrides(asked.overrides)
+        check_overrides(words)
     elif asked.cfg or asked.info:
-        document = compose_config(asked.overrides, config_dir=asked.config_dir)
+        document = compose_config(words, config_dir=asked.config_dir)
         if asked.cfg:
-            settings_of(document, explicit=keys_of(asked.overrides))
+            settings_of(document, explicit=keys_of(words))
     else:
         return False
-    return True
-
-
-def show(asked: argparse.Namespace) -> int:
-    """Let Hydra's own command line print what was asked for; it runs nothing."""
-    if "query=bash" in asked.overrides and _completes_words(os.environ["COMP_LINE"]):
-        return 0
+    if "query=bash" in words and _completes_words(os.environ["COMP_LINE"]):
+        return True
     saved, sys.argv = sys.argv, ["xla-sweeps"]  # the name in the script of a shell's completion
-    words, parser = asked.overrides, get_args_parser()
     try:
         with composing(asked.config_dir) as (hydra, name):
             if asked.hydra_help:
-                hydra.hydra_help(config_name=name, args_parser=parser, args=asked)
+                hydra.hydra_help(config_name=name, args_parser=get_args_parser(), args=asked)
             elif asked.cfg:
                 hydra.show_cfg(name, words, asked.cfg, package=None, resolve=asked.resolve)
             elif asked.info:
@@ -130,7 +126,7 @@ def show(asked: argparse.Namespace) -> int:
                 hydra.shell_completion(name, words)
     finally:
         sys.argv = saved
-    return 0
+    return True
 
 
 def _completes_words(line: str) -> bool:

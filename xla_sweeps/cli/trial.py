@@ -101,8 +101,8 @@ def trial_command(arguments: list[str]) -> int:
     asked = hydra_line.parse(expand_json([*others, *words]))
     if folders:
         asked.config_dir = hydra_line.parse(folders).config_dir
-    if hydra_line.shows(asked):
-        return hydra_line.show(asked)
+    if hydra_line.show(asked):
+        return 0
     if assignment.counted:
         from xla_sweeps.cli.agents import run_checked
 
