@@ -249,20 +249,6 @@ def test_a_file_of_a_users_folder_sets_source_and_tracker(tmp_path: Path) -> Non
     assert (asked.tracker.name, asked.tracker.project) == ("none", "p")
 
 
-def write(folder: Path, text: str) -> Path:
-    place = folder / "model" / "mine.yaml"
-    place.parent.mkdir(parents=True)
-    place.write_text(text)
-    return place
-
-
-def test_a_users_folder_adds_models(tmp_path: Path) -> None:
-    text = (catalog.conf_dir() / "model" / "resnet50.yaml").read_text()
-    write(tmp_path, text.replace("name: resnet50", "name: mine"))
-    composed = compose_config(["model=mine", "device=cpu"], config_dir=OwnFolder(tmp_path))
-    assert settings_of(composed, environ={}).trial.model.name == "mine"
-
-
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -278,7 +264,9 @@ def test_a_users_folder_adds_models(tmp_path: Path) -> None:
 def test_a_bad_file_in_a_users_folder_is_reported_with_its_path(
     tmp_path: Path, text: str, reason: str
 ) -> None:
-    place = write(tmp_path, text)
+    place = tmp_path / "model" / "mine.yaml"
+    place.parent.mkdir()
+    place.write_text(text)
     said = complaint_of(compose_config, ["model=mine"], config_dir=OwnFolder(tmp_path))
     assert reason in said
     assert str(place) in said or reason[0] != ":"
