@@ -13,7 +13,7 @@ from commands import command, fresh_command
 from paths import ROOT
 
 from xla_sweeps.cli import COMMANDS, main
-from xla_sweeps.cli.server_json import expand_json
+from xla_sweeps.cli.trial import expand_json
 from xla_sweeps.errors import BUG_CODE, ConfigError
 from xla_sweeps.version import __version__
 
