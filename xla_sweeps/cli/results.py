@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from xla_sweeps.cli.arguments import (
     add_output,
@@ -28,9 +27,6 @@ from xla_sweeps.store.rows import load, require
 from xla_sweeps.store.store import Store
 from xla_sweeps.store.table import add_price, rows_of
 from xla_sweeps.system.text import count_noun
-
-if TYPE_CHECKING:
-    import pyarrow
 
 RAW_FORMS = ("csv", "json", "parquet")
 
@@ -142,18 +138,13 @@ def _show(options: argparse.Namespace) -> int:
         write_text(row_cells.rows_text(form, rows_of(table), price), output)
     elif form == "svg":
         print(write_chart(rows_of(table), output or Path("speedups.svg")))
-    else:
-        _export(table, form, output)
-    return 0
-
-
-def _export(table: pyarrow.Table, form: str, output: Path | None) -> None:
-    if form == "parquet" and output is not None:
+    elif form == "parquet" and output is not None:
         write_parquet(table, output)
     elif form == "json":
         write_json(table.to_pylist(), output)
     else:
         write_text(csv_text(table.to_pylist(), table.column_names), output)
+    return 0
 
 
 def import_command(arguments: Sequence[str]) -> int:
