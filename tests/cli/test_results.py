@@ -167,9 +167,7 @@ def test_numbers_are_whole_in_a_terminal_of_80_columns_and_in_a_pipe(results: Pa
     assert any("candidate  baseline" in line for line in piped.splitlines())
 
 
-def test_the_studys_questions_are_answered_with_its_figures_beside_ones_own(
-    results: Path,
-) -> None:
+def test_the_studys_questions_are_answered_with_its_figures_beside_ones_own(results: Path) -> None:
     own = command("results", "--show", "fastest", cwd=results)
     assert (own.returncode, own.stderr) == (0, "")
     assert "published" not in own.stdout

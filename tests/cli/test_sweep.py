@@ -189,9 +189,7 @@ def test_what_is_measured_twice_is_measured_by_processes_of_their_own(tmp_path: 
 
 
 @pytest.mark.exhaustive  # daily: the policy in test_outcomes.py
-def test_contaminated_trials_are_measured_twice_unless_they_are_accepted(
-    tmp_path: Path,
-) -> None:
+def test_contaminated_trials_are_measured_twice_unless_they_are_accepted(tmp_path: Path) -> None:
     definition(tmp_path, model={"value": "resnet50"})
     busy = sweep(tmp_path, worker="contaminated")
     assert busy.returncode == 3
@@ -270,9 +268,7 @@ def test_several_devices_are_tested_for_interference_before_they_are_used(tmp_pa
     assert places == ["alone-cpu0", "together-cpu0", "together-cpu1"]
 
 
-def test_an_absent_accelerator_is_refused_and_a_present_one_is_used(
-    tmp_path: Path,
-) -> None:
+def test_an_absent_accelerator_is_refused_and_a_present_one_is_used(tmp_path: Path) -> None:
     definition(tmp_path, accelerator={"value": "H100"})
     done = sweep(tmp_path)
     assert done.returncode == 2
@@ -380,18 +376,12 @@ parameters:
   model: {values: [tiny_dense, mobilenet_v1]}
 """
 
-RAY = f"ray needs Ray: {how_to_install('ray')}"
-
 
 @pytest.mark.parametrize(
     ("package", "words", "says"),
     [
         ("optuna", ("s.yaml",), f"method bayes needs Optuna: {how_to_install('bayes')}"),
-        (
-            "ray",
-            ("smoke", "--launcher", "ray"),
-            f"--launcher {RAY}",
-        ),
+        ("ray", ("smoke", "--launcher=ray"), f"--launcher ray needs Ray: {how_to_install('ray')}"),
     ],
 )
 def test_a_dry_run_says_which_package_is_missing(

@@ -33,13 +33,7 @@ from omegaconf.errors import (
 )
 
 from xla_sweeps.config import catalog
-from xla_sweeps.config.foreign import (
-    HYDRA_KEYS,
-    MAX_YAML_DEPTH,
-    check_safe,
-    texts,
-    yaml_message,
-)
+from xla_sweeps.config.foreign import HYDRA_KEYS, MAX_YAML_DEPTH, check_safe, texts, yaml_message
 from xla_sweeps.config.own_folder import CONFIG, Loader, OwnFolder, whole
 from xla_sweeps.config.values import folder_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
