@@ -339,8 +339,8 @@ class ScenarioFacts:
         return self.contender != _WORKER_MODE
 
 
-def _jit(*, true: Mode, false: Mode, null: Mode, auto: Mode) -> dict[str, Mode]:
-    return {"true": true, "false": false, "null": null, "none": null, "auto": auto}
+def _jit(*, true: Mode, false: Mode, null: Mode, auto: Mode | None = None) -> dict[str, Mode]:
+    return {"true": true, "false": false, "null": null, "none": null, "auto": auto or null}
 
 
 def _modes_of(*entries: Entry) -> tuple[Mode, ...]:
@@ -360,12 +360,8 @@ SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
         _FORWARD,
         modes=(
             *(*_FORWARD.modes, _M.JAX_EAGER, _M.JAX_XLA),
-            *(_M.TORCH_EAGER, _M.TORCH_COMPILE, _M.TORCH_EXPORT),
-            *(
-                _M.TORCH_COMPILE_REDUCE_OVERHEAD,
-                _M.TORCH_COMPILE_MAX_AUTOTUNE,
-                _M.TORCH_COMPILE_DYNAMIC,
-            ),
+            *(_M.TORCH_EAGER, _M.TORCH_COMPILE, _M.TORCH_EXPORT, _M.TORCH_COMPILE_REDUCE_OVERHEAD),
+            *(_M.TORCH_COMPILE_MAX_AUTOTUNE, _M.TORCH_COMPILE_DYNAMIC),
         ),
     ),
     Scenario.DETECT: replace(
@@ -381,12 +377,7 @@ SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
             *(_M.CALL_HOST, _M.GRAPH_HOST, _M.XLA_HOST),
             *(_M.PREDICT, _M.PREDICT_GRAPH, _M.PREDICT_XLA),
         ),
-        jit=_jit(
-            true=_M.PREDICT_XLA,
-            false=_M.PREDICT_GRAPH,
-            null=_M.PREDICT_AUTO,
-            auto=_M.PREDICT_AUTO,
-        ),
+        jit=_jit(true=_M.PREDICT_XLA, false=_M.PREDICT_GRAPH, null=_M.PREDICT_AUTO),
         write="model.compile(jit_compile={switch}) before model.predict",
         named_by=(Entry.PREDICT, Entry.PREDICT_ON_BATCH),
         takes_batches=True,
@@ -398,12 +389,7 @@ SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
             *(_M.JAX_EAGER, _M.JAX_XLA, _M.TORCH_EAGER, _M.TORCH_COMPILE),
         ),
         default=(_M.GRAPH, _M.XLA, _M.TRAIN_ON_BATCH_GRAPH, _M.TRAIN_ON_BATCH_XLA),
-        jit=_jit(
-            true=_M.XLA,
-            false=_M.GRAPH,
-            null=_M.TRAIN_ON_BATCH_AUTO,
-            auto=_M.TRAIN_ON_BATCH_AUTO,
-        ),
+        jit=_jit(true=_M.XLA, false=_M.GRAPH, null=_M.TRAIN_ON_BATCH_AUTO),
         call="step",
         write="model.compile(..., jit_compile={switch}), or @tf.function on your own step",
         trains=True,
@@ -412,7 +398,7 @@ SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
         meaning="Keras's fit, with its input pipeline",
         modes=(_M.INPUT, _M.GRAPH, _M.XLA, *_modes_of(Entry.FIT, Entry.FIT_NUMPY)),
         default=(_M.INPUT, _M.GRAPH, _M.XLA, _M.FIT_GRAPH, _M.FIT_XLA),
-        jit=_jit(true=_M.FIT_XLA, false=_M.FIT_GRAPH, null=_M.FIT_AUTO, auto=_M.FIT_AUTO),
+        jit=_jit(true=_M.FIT_XLA, false=_M.FIT_GRAPH, null=_M.FIT_AUTO),
         call="epoch",
         write="model.compile(..., jit_compile={switch}) before model.fit",
         named_by=(Entry.FIT, Entry.FIT_NUMPY),
@@ -428,7 +414,7 @@ SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
             *(_M.JAX_XLA, _M.TORCH_COMPILE, _M.TORCH_EXPORT),
         ),
         default=(_M.GRAPH, _M.XLA, _M.SAVED_XLA),
-        jit=_jit(true=_M.XLA, false=_M.GRAPH, null=_M.DEFAULT, auto=_M.DEFAULT),
+        jit=_jit(true=_M.XLA, false=_M.GRAPH, null=_M.DEFAULT),
         call="start",
         write="tf.function(model, jit_compile={switch}), in a process that is started to answer",
         contender="xla_sweeps.trial.cold_start:ColdStart",
@@ -442,7 +428,7 @@ SCENARIOS: Mapping[Scenario, ScenarioFacts] = {
             _M.TORCH_COMPILE_DYNAMIC,
         ),
         default=(_M.GRAPH, _M.GRAPH_DYNAMIC, _M.XLA),
-        jit=_jit(true=_M.XLA, false=_M.GRAPH, null=_M.DEFAULT, auto=_M.DEFAULT),
+        jit=_jit(true=_M.XLA, false=_M.GRAPH, null=_M.DEFAULT),
         call="stream",
         write="tf.function(model, jit_compile={switch}), where each shape is called once or twice",
     ),
