@@ -291,11 +291,7 @@ def _environment(record: Record) -> Iterator[tuple[str, str]]:
         "device": record.device.get("name"),
         "driver": provenance.driver_of(record),
         **{name: loaded.get(name) or packages.get(name) for name in packages},
-        **(
-            {name: loaded.get(name) for name in ("cuda", "cudnn")}
-            if record.device.get("kind") == "gpu"
-            else {}
-        ),
+        **({name: loaded.get(name) for name in ("cuda", "cudnn")} if record.on_gpu else {}),
         "flags": provenance.flags_of(record) or "none",
         "runtime": runtime_text(record.trial) or DEFAULTS,
         "threads": loaded.get("intra_op_threads"),

@@ -70,15 +70,10 @@ def samples_of(records: Iterable[Record]) -> list[Samples]:
         Samples(
             counted_rounds(record),
             contaminated=record.status is Status.CONTAMINATED,
-            on_gpu=is_on_gpu(record),
+            on_gpu=record.on_gpu,
         )
         for record in records
     ]
-
-
-def is_on_gpu(record: Record) -> bool:
-    """True if a GPU was measured."""
-    return record.device.get("kind") == "gpu"
 
 
 def counted_rounds(record: Record) -> tuple[Round, ...]:
@@ -129,7 +124,7 @@ def figures_of(trial: Measured) -> dict[Key, Figure]:
         made += _latencies(trial.counted, label, busy)
         made += [_sustained_ratio(trial.counted, label), energy_of(trial.counted, label)]
     made.append(idle_power_of(trial.counted))
-    on_gpu = any(map(is_on_gpu, trial.records))
+    on_gpu = any(record.on_gpu for record in trial.records)
     for pair in comparison_pairs(trial.labels):
         made += [figure(name, trial.samples, *pair) for name in ("speedup", LATENCY)]
         counted, contaminated = counting(trial.samples, *pair)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from xla_sweeps.analysis import speedup
 from xla_sweeps.analysis.estimates import Seconds, counting
 from xla_sweeps.analysis.interval import interval_alone
-from xla_sweeps.analysis.measured import Measured, is_on_gpu
+from xla_sweeps.analysis.measured import Measured
 from xla_sweeps.analysis.pool import Key
 from xla_sweeps.schema.columns import ModeColumns
 from xla_sweeps.schema.measurement import Agreement, Failure, ModeOutcome, Status
@@ -42,7 +42,7 @@ def summarize_mode(trial: Measured, figures: Mapping[Key, Figure], label: str) -
     agreements = [outcome.agreement for outcome in outcomes if outcome.agreement]
     prepare_s = _median(map(speedup.prepare_s, outcomes))
     memory = max(_present(one.steady_memory_bytes or None for one in outcomes), default=None)
-    on_gpu = any(map(is_on_gpu, trial.records))
+    on_gpu = any(record.on_gpu for record in trial.records)
     largest = max(
         ((one.rmse_rel, one.allowed) for one in agreements if one.rmse_rel is not None),
         default=(None, None),

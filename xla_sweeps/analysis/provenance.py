@@ -26,8 +26,6 @@ though it identifies a trial.
 _LOADS = re.compile(r"DEST|DIR(?![A-Z])|DUMP|FILE|INJECTION|LIBRARIES|PATH|PLUGIN")
 """Parts of names of variables that load a library or write a file, as CUDA_INJECTION64_PATH."""
 
-_GPU = {"cuda": "CUDA", "cudnn": "cuDNN"}
-
 
 def purpose_of(records: Sequence[Record]) -> str:
     """`aa` or `anchor` for a trial that only sweeps asked for, to test themselves."""
@@ -42,9 +40,8 @@ def software_of(record: Record) -> str:
         **(record.environment.get("loaded") or {}),
     }
     names = {key: name for each in backends_of(record.trial) for key, name in each.shown.items()}
-    names |= _GPU
-    if record.device.get("kind") != "gpu":
-        names = {key: name for key, name in names.items() if key not in _GPU}
+    if record.on_gpu:
+        names |= {"cuda": "CUDA", "cudnn": "cuDNN"}
     return ", ".join(f"{name} {loaded[key]}" for key, name in names.items() if loaded.get(key))
 
 

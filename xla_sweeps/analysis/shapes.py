@@ -20,7 +20,7 @@ from xla_sweeps.analysis.interval import (
     figure_within,
     interval_of,
 )
-from xla_sweeps.analysis.measured import is_on_gpu, measured_of
+from xla_sweeps.analysis.measured import measured_of
 from xla_sweeps.analysis.pool import NOTHING
 from xla_sweeps.analysis.stats import MIN_PAIRS, Interval, signed_rank_interval
 from xla_sweeps.schema.measurement import Flag, Status
@@ -110,7 +110,7 @@ class Price:
 
 def price_of(summary: TrialSummary, records: Sequence[Record]) -> Price:
     """The price of a trial's shapes, from the modes that were measured."""
-    given, on_gpu = records[-1].trial.shapes, any(map(is_on_gpu, records))
+    given, on_gpu = records[-1].trial.shapes, any(record.on_gpu for record in records)
     labels = [mode.label for mode in summary.modes if mode.status is Status.OK]
     flags = {(flag.flag, flag.mode) for record in records for flag in record.flags}
     recompiling = [label for label in labels if (Flag.RECOMPILES, label) in flags]

@@ -191,9 +191,14 @@ class Record:
     schema_version: int = SCHEMA_VERSION
 
     @property
+    def on_gpu(self) -> bool:
+        """True if a GPU was measured."""
+        return self.device.get("kind") == "gpu"
+
+    @property
     def uses_tf32(self) -> bool:
         """True if float32 products were TensorFloat-32: a trial on a GPU without it is refused."""
-        return self.trial.tf32 and self.device.get("kind") == "gpu"
+        return self.trial.tf32 and self.on_gpu
 
     def effective(self, model: ModelFacts) -> str:
         """`model.precision` as the device multiplied: `tf32` where that was in force."""
