@@ -140,9 +140,8 @@ def _estimate_of(one: Figure | None) -> Estimate | None:
     """A figure with its interval, as far as it does not depend on other trials."""
     if one is None:
         return None
-    interval = interval_alone(one)
-    value, low, high = map(math.exp, (interval.estimate, interval.low, interval.high))
-    return Estimate(value=value, low=low, high=high)
+    interval = interval_alone(one).map(math.exp)
+    return Estimate(value=interval.estimate, low=interval.low, high=interval.high)
 
 
 def _cv_percent(blocks: Sequence[Seconds]) -> float | None:

@@ -122,7 +122,7 @@ def costs_of(sizes: Iterable[Size]) -> list[Cost]:
             label=label,
             batch_size=size.batch_size,
             batches=size.batches,
-            seconds=_seconds(size.level(label)),
+            seconds=size.level(label).map(math.exp),
             reference=reference,
             overhead=_overhead(size, label, reference) if reference else None,
         )
@@ -149,12 +149,6 @@ def _overhead(size: Size, label: str, reference: str) -> Interval:
         min(both.high, difference([middle.low, ratio.high])) if ratio.high < 0 else both.high,
     )
     return Interval(estimate=both.estimate, low=low, high=max(high, least))
-
-
-def _seconds(level: Interval, calls: int = 1) -> Interval:
-    """Seconds of a number of calls, from the log seconds of one."""
-    value, low, high = (calls * math.exp(end) for end in (level.estimate, level.low, level.high))
-    return Interval(estimate=value, low=low, high=high)
 
 
 def pairs_of(sizes: Iterable[Size], one: str, other: str) -> dict[int, Interval]:
@@ -184,7 +178,7 @@ def totals_of(sizes: Sequence[Size], labels: Iterable[str], samples: int) -> lis
 
 def _total(size: Size, label: str, samples: int) -> Total:
     calls = math.ceil(samples / (size.batch_size * size.batches))
-    seconds = _seconds(size.level(label), calls)
+    seconds = size.level(label).map(lambda log_s: calls * math.exp(log_s))
     return Total(
         label=label, batch_size=size.batch_size, batches=size.batches, calls=calls, seconds=seconds
     )

@@ -70,10 +70,7 @@ class Way:
         """
         unit = max(_LEAST_S, float(np.median(np.concatenate(self.once))))
         shares = _interval("prepare", [seconds / unit for seconds in self.once], self.on_gpu)
-        estimate, low, high = (
-            max(0.0, unit * bound) for bound in (shares.estimate, shares.low, shares.high)
-        )
-        return Interval(estimate=estimate, low=low, high=high)
+        return shares.map(lambda bound: max(0.0, unit * bound))
 
     @property
     def each_s(self) -> Interval:
@@ -231,7 +228,7 @@ def pays_from(first: Way, second: Way) -> Interval:
     """Calls of each shape from which the second way takes less; infinite where it never does."""
     extra = difference_of(_bounds(first.once_s), _bounds(second.once_s))
     logs = [np.log(one / other) for one, other in zip(first.each, second.each, strict=True)]
-    each_s, ratio = first.each_s, _exp(_interval("speedup", logs, first.on_gpu))
+    each_s, ratio = first.each_s, _interval("speedup", logs, first.on_gpu).map(math.exp)
     if ratio.estimate <= 1:  # never, but for what the interval leaves open
         gain = each_s.high * (1 - 1 / ratio.high) if ratio.high > 1 else 0.0
         least = max(0.0, float(extra.low[0])) / gain if gain else math.inf
@@ -247,7 +244,7 @@ def _bounds(interval: Interval) -> Bounds:
 
 
 def _level(name: str, rounds: Rounds, on_gpu: bool) -> Interval:
-    return _exp(_interval(name, [np.log(seconds) for seconds in rounds], on_gpu))
+    return _interval(name, [np.log(seconds) for seconds in rounds], on_gpu).map(math.exp)
 
 
 def _interval(name: str, logs: Rounds, on_gpu: bool) -> Interval:
@@ -255,8 +252,3 @@ def _interval(name: str, logs: Rounds, on_gpu: bool) -> Interval:
     within = [signed_rank_interval(each) for each in logs]
     figure = figure_within(name, (), within, [each.size for each in logs], on_gpu=on_gpu)
     return interval_of(figure, NOTHING.prior(figure))
-
-
-def _exp(interval: Interval) -> Interval:
-    estimate, low, high = map(math.exp, (interval.estimate, interval.low, interval.high))
-    return Interval(estimate=estimate, low=low, high=high)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -44,6 +44,11 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     estimate: float
     low: float
     high: float
+
+    def map(self, function: Callable[[float], float]) -> Interval:
+        """The interval of a function of the estimate, one that rises."""
+        low, high = function(self.low), function(self.high)
+        return Interval(estimate=function(self.estimate), low=low, high=high)
 
 
 def signed_rank_interval(differences: Sequence[float] | _Numbers) -> Interval:
