@@ -12,7 +12,6 @@ from ranked_rows import columns_of, line
 from scipy import stats
 
 from xla_sweeps.analysis import ranking
-from xla_sweeps.analysis.inversions import inversions, line_of
 from xla_sweeps.analysis.overview import ASKED, answering
 from xla_sweeps.config.catalog import load_catalog
 from xla_sweeps.report import study
@@ -117,7 +116,7 @@ def test_ranks_are_shared_with_a_leader_whose_interval_is_reached() -> None:
     ],
 )
 def test_a_line_is_a_family_without_its_version(family: str, name: str) -> None:
-    assert line_of(family) == name
+    assert ranking.line_of(family) == name
 
 
 def test_a_larger_model_that_is_faster_counts_only_where_intervals_are_apart() -> None:
@@ -127,7 +126,7 @@ def test_a_larger_model_that_is_faster_counts_only_where_intervals_are_apart() -
         line("v3", 99.0, family="MobileNetV3", params=2.5e6, margin=0.05),
         line("other", 1.0, family="VGG", params=1e6),
     ]
-    found, counts = inversions(one for one in entries(*rows) if one.mode == "xla")
+    found, counts = ranking.inversions(one for one in entries(*rows) if one.mode == "xla")
     assert counts == {("A100", "xla"): (1, 3)}
     ((larger, smaller),) = [(one.larger.model, one.smaller.model) for one in found]
     assert (larger, smaller) == ("v1", "v2")

@@ -1,9 +1,11 @@
-"""Rank models by throughput: the fastest at each size, shared ranks, how devices agree. Pure."""
+"""Rank models by throughput: the fastest, shared ranks, how devices agree, inversions. Pure."""
 
 from __future__ import annotations
 
 import itertools
 import math
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -33,6 +35,8 @@ _RATE = ("throughput_samples_per_s", "throughput_low", "throughput_high")
 _SPEEDUP = ("speedup", "speedup_low", "speedup_high")
 
 _SIDES = {"candidate": "", "baseline": "baseline_"}
+
+_VERSION = re.compile(r"(?<=[A-Za-z])[_-]?(V\d+|RS)$")
 
 NEEDED = (
     *(*SETTING, *_APART, *_MODEL, *_SIDES, "origin", "status", "replicates", "measured_at"),
@@ -193,6 +197,58 @@ def _tau_interval(tau: float, models: int) -> tuple[float, float]:
     reach = 1.96 * math.sqrt(0.437 / (models - 4))
     centre = math.atanh(max(-0.999, min(0.999, tau)))
     return math.tanh(centre - reach), max(tau, math.tanh(centre + reach))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inversion:
+    """A larger model that is faster than a smaller one: their intervals are apart.
+
+    Published figures have no interval: there the larger one's is the higher.
+    """
+
+    larger: Entry
+    smaller: Entry
+    ratio: float
+
+    @property
+    def preliminary(self) -> bool:
+        """True if one of them has a single replicate."""
+        return min(self.larger.replicates, self.smaller.replicates) < 2
+
+
+def line_of(family: str) -> str:
+    """The line of a family, without its version: `MobileNet` of `MobileNetV2`, `MobileNet_V3`."""
+    return _VERSION.sub("", family)
+
+
+def inversions(
+    entries: Iterable[Entry],
+) -> tuple[list[Inversion], dict[tuple[str, str], tuple[int, int]]]:
+    """The inversions among models of one line, device, setting and mode; the largest ratio first.
+
+    The larger model has more parameters. Measured figures without an interval are left out. Beside
+    them, by device and mode: how many pairs are inverted, and how many there are.
+    """
+    groups: dict[tuple[Any, ...], list[Entry]] = {}
+    for entry in entries:
+        bounded = entry.low is not None and entry.high is not None
+        if entry.params and (bounded or entry.place.published):
+            key = (entry.place, entry.mode, line_of(entry.family))
+            groups.setdefault(key, []).append(entry)
+    pairs: Counter[tuple[str, str]] = Counter()
+    inverted: list[Inversion] = []
+    for (place, mode, _), own in groups.items():
+        ordered = sorted(own, key=lambda entry: entry.params or 0.0)
+        for smaller, larger in itertools.combinations(ordered, 2):
+            if larger.params == smaller.params:
+                continue
+            pairs[place.device, mode] += 1
+            if (larger.low or larger.value) > (smaller.high or smaller.value):
+                ratio = larger.value / smaller.value
+                inverted.append(Inversion(larger=larger, smaller=smaller, ratio=ratio))
+    number = Counter((one.larger.place.device, one.larger.mode) for one in inverted)
+    counts = {key: (number[key], pairs[key]) for key in sorted(pairs)}
+    return sorted(inverted, key=lambda one: -one.ratio), counts
 
 
 def _number(value: Any) -> float | None:

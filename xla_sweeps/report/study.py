@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xla_sweeps.analysis import compatibility, overview, ranking
-from xla_sweeps.analysis.inversions import Inversion, inversions
-from xla_sweeps.analysis.ranking import Bounded, Entry, Place
+from xla_sweeps.analysis.ranking import Bounded, Entry, Inversion, Place
 from xla_sweeps.report.advice import name_of
 from xla_sweeps.report.compatibility import HEADINGS, by_source, sentence
 from xla_sweeps.report.figures import NONE, decimals, interval, scale_count, three_digits, times
@@ -291,7 +290,7 @@ def _mark(one: Inversion) -> str:
 
 
 def _inversions(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
-    inverted, counts = inversions(entries)
+    inverted, counts = ranking.inversions(entries)
     labels = sorted(dict.fromkeys(label for _, label in counts), key=lambda label: label != mode)
     parts = []
     for label in labels:
