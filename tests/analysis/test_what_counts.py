@@ -10,10 +10,9 @@ import pytest
 from factories import CONFIG, MODEL, failed_outcome, make_outcome, make_record, make_rounds
 from headline_rows import TIMES, headline
 
-from xla_sweeps.analysis.headline import headline_clear, headline_failed
 from xla_sweeps.analysis.interval import LOAD, MOST_TO_SETTLE
 from xla_sweeps.analysis.overview import overview
-from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.analysis.summary import headline_clear, headline_failed, summarize
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import UNFINISHED, Failure, Flagged, ModeOutcome, Phase, Status
 from xla_sweeps.schema.modes import Scenario

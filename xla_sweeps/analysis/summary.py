@@ -1,4 +1,4 @@
-"""Records of a trial to its modes and comparison rows. Pure."""
+"""Records of a trial to its modes and rows, and whether these settle its headline. Pure."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from xla_sweeps.analysis.judging import judge_columns
 from xla_sweeps.analysis.measured import counted_rounds, figures_of, measured_of
 from xla_sweeps.analysis.mode_summary import summarize_mode
 from xla_sweeps.analysis.pool import MIN_FLOOR, NOTHING, Key, Pool
-from xla_sweeps.schema.comparisons import by_role, comparison_pairs
-from xla_sweeps.schema.measurement import Flag, Flagged
+from xla_sweeps.schema.comparisons import by_role, comparison_pairs, implied_modes, label_modes
+from xla_sweeps.schema.measurement import Flag, Flagged, Status
 from xla_sweeps.schema.modes import Mode
+from xla_sweeps.schema.options import LOCAL
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import ComparisonRow, Estimate, Figure, TrialSummary, columns_of, row_of
 
@@ -90,6 +91,30 @@ def _judge_rows(
             document[name] = value if not number else None if math.isnan(value) else float(value)
         documents.append(document)
     return tuple(map(row_of, documents))
+
+
+def headline_failed(records: Sequence[Record]) -> bool:
+    """True if a headline comparison has no verdict in these records: it decides the exit code.
+
+    In PyTorch's default modes no user can know what torch.compile captures. Of an own model one
+    verdict is enough; of a model of Keras, that it is not captured is the answer.
+    """
+    if not any(record.modes for record in records):
+        return True
+    rows = [row for row in summarize(records, pool=None).comparisons if row.headline]
+    trial = records[-1].trial
+    own = trial.model.library == LOCAL
+    usual = trial.modes == label_modes(implied_modes(trial.scenario, "true", "torch", own=own))
+    if usual and not own:
+        rows = [row for row in rows if row.status is not Status.MODE_NOT_EFFECTIVE]
+    missing = [row.speedup.verdict.is_missing for row in rows]
+    return all(missing) if usual and own and missing else any(missing)
+
+
+def headline_clear(records: Sequence[Record]) -> bool:
+    """True if these records of a trial settle every comparison of the headline."""
+    rows = [row for row in summarize(records).comparisons if row.headline]
+    return bool(rows) and all(row.speedup.verdict.is_clear for row in rows)
 
 
 def decomposition(summary: TrialSummary) -> dict[str, Estimate]:

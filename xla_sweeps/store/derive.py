@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from xla_sweeps.analysis import noise
-from xla_sweeps.analysis.headline import headline_clear
 from xla_sweeps.analysis.judging import NEEDED, judge_columns
 from xla_sweeps.analysis.matching import ComparedTrial, compared_trial
 from xla_sweeps.analysis.pool import Evidence, Pool, pool_of
-from xla_sweeps.analysis.summary import summarize, with_rows
+from xla_sweeps.analysis.summary import headline_clear, summarize, with_rows
 from xla_sweeps.schema.backend import Backend, backends_of
 from xla_sweeps.schema.measurement import Flag, Status
 from xla_sweeps.schema.record import Record, build_of, outcome_of, wall_s

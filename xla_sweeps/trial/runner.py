@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from xla_sweeps.analysis.headline import headline_clear, headline_failed
+from xla_sweeps.analysis.summary import headline_clear, headline_failed
 from xla_sweeps.config.local_model import require_same_files
 from xla_sweeps.config.settings import Settings, identify
 from xla_sweeps.errors import ConfigError, LockedError, StoreError, XlaSweepsError

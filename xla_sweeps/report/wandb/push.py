@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from xla_sweeps.analysis.headline import headline_failed
+from xla_sweeps.analysis.summary import headline_failed
 from xla_sweeps.report.run_content import run_content
 from xla_sweeps.report.wandb import tracker
 from xla_sweeps.report.wandb.client import Helper
