@@ -12,17 +12,17 @@ import msgspec
 from xla_sweeps.analysis import provenance
 from xla_sweeps.analysis.pool import Pool
 from xla_sweeps.schema import options
-from xla_sweeps.schema.column import Part
 from xla_sweeps.schema.overrides import asked_of, runtime_text
 from xla_sweeps.schema.record import ModelFacts, Record, build_of, newest
 from xla_sweeps.schema.row import (
-    COLUMNS,
     QUESTION,
+    SETTINGS,
     ComparisonRow,
     Figure,
     ModeState,
     TrialSummary,
     value_of,
+    words_of,
 )
 from xla_sweeps.schema.trial import Runtime, request_id, size_text
 
@@ -30,11 +30,7 @@ _APART = ("source", "effort", "modes")
 """Facts that tell trials apart without their key, where names do not."""
 
 _IN_NAMES = tuple(
-    name
-    for name, column in COLUMNS.items()
-    if column.asked
-    and column.asked.part is Part.SETTING
-    and name not in ("resolution_px", "runtime", "device", "path")
+    name for name in SETTINGS if name not in ("resolution_px", "runtime", "device", "path")
 )
 """Columns of the question in a trial's name after its model and size; the rest stands apart."""
 
@@ -229,13 +225,8 @@ def _latest(trials: Sequence[ComparedTrial]) -> dict[str, dict[str, ComparedTria
 def _name(model: ModelFacts, rows: Sequence[ComparisonRow]) -> str:
     size = size_text(model.task, model.resolution_px)
     words = [f"{model.name} {size}" if size else model.name]
-    words += [
-        asked.write(value)
-        for row in rows
-        for name in _IN_NAMES
-        if (asked := COLUMNS[name].asked) and (value := value_of(row, name)) != ""
-        if str(value) != asked.usual
-    ]
+    for row in rows:
+        words += words_of({name: value_of(row, name) for name in _IN_NAMES})
     return ", ".join(words)
 
 

@@ -12,20 +12,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xla_sweeps.schema.column import Part
 from xla_sweeps.schema.columns import IMPORTED
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.row import COLUMNS
+from xla_sweeps.schema.row import SETTINGS
 
 MIN_FOR_TAU = 5  # models from which on the agreement of two rankings is given
 
 _APART = ("device", "resolution_px")
 
-SETTING = tuple(
-    name
-    for name, column in COLUMNS.items()
-    if column.asked and column.asked.part is Part.SETTING and name not in _APART
-)
+SETTING = tuple(name for name in SETTINGS if name not in _APART)
 """Columns that models ranked together share, beside device and resolution."""
 
 _MODEL = ("model", "family", "source", "params")

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from xla_sweeps.schema.row import COLUMNS, QUESTION, ComparisonRow, value_of
+from xla_sweeps.schema.row import COLUMNS, QUESTION, ComparisonRow, value_of, words_of
 
 TELLING = (
     *QUESTION,
@@ -37,12 +37,7 @@ def short_devices(names: Iterable[str]) -> dict[str, str]:
 
 def setting_words(setting: Mapping[str, Any]) -> str:
     """Values of a setting by column, without those that go without saying."""
-    words = [
-        asked.write(value)
-        for name, value in setting.items()
-        if (asked := COLUMNS[name].asked) and str(value) != asked.usual
-    ]
-    return ", ".join(filter(None, words))
+    return ", ".join(words_of(setting))
 
 
 def join_words(words: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 
-from xla_sweeps.schema.column import OF_BEFORE, PAGE, WANDB, Column, as_column
+from xla_sweeps.schema.column import OF_BEFORE, PAGE, WANDB, Column, Part, as_column
 from xla_sweeps.schema.columns import (
     FailureColumns,
     ModeColumns,
@@ -176,6 +176,11 @@ def bands_of(part: str) -> dict[str, list[Band]]:
 QUESTION = tuple(name for name, column in COLUMNS.items() if column.asked)
 """Columns that make a question, however often it was measured."""
 
+SETTINGS = tuple(
+    name for name, column in COLUMNS.items() if column.asked and column.asked.part is Part.SETTING
+)
+"""Those of them that are neither the model nor what is compared with what."""
+
 _GETTERS = {name: attrgetter(column.path) for name, column in COLUMNS.items()}
 
 
@@ -184,11 +189,16 @@ def value_of(row: ComparisonRow, column: str) -> Any:
     return _GETTERS[column](row)
 
 
+def words_of(setting: Mapping[str, Any]) -> list[str]:
+    """Values of a setting by column, in words, without those that go without saying."""
+    asked = ((COLUMNS[name].asked, value) for name, value in setting.items())
+    words = (one.write(value) for one, value in asked if one and str(value) != one.usual)
+    return list(filter(None, words))
+
+
 def precision_words(precision: str, tf32: bool) -> list[str]:
     """The precision as a name has it: `mixed_float16`, `TF32`; nothing for plain float32."""
-    values = {"precision": precision, "tf32": tf32}
-    asked = ((COLUMNS[name].asked, value) for name, value in values.items())
-    return [one.write(value) for one, value in asked if one and str(value) not in ("", one.usual)]
+    return words_of({"precision": precision, "tf32": tf32})
 
 
 def flag_words(flags: Iterable[str]) -> str:

@@ -11,8 +11,7 @@ from xla_sweeps.report.dashboard.page import PACKAGE, scripts
 from xla_sweeps.report.labels import TELLING
 from xla_sweeps.report.sentences import SENTENCES, USUALLY
 from xla_sweeps.report.wandb_report.text import setting_document
-from xla_sweeps.schema.column import Part
-from xla_sweeps.schema.row import COLUMNS, QUESTION
+from xla_sweeps.schema.row import QUESTION, SETTINGS
 
 ASSETS = resources.files("xla_sweeps.report.dashboard") / "assets"
 
@@ -28,12 +27,7 @@ def test_a_marked_column_is_in_each_list_of_the_question() -> None:
     assert [mark["column"] for mark in PACKAGE["question"]] == [*QUESTION]
     assert set(QUESTION) <= set(TELLING)
     assert {"model", "device", "runtime", "candidate", "baseline", "origin"} < set(QUESTION)
-    settings = [
-        name
-        for name, column in COLUMNS.items()
-        if column.asked and column.asked.part is Part.SETTING
-    ]
-    assert {*setting_document(tuple(settings))} == {*settings, "title"}
+    assert {*setting_document(SETTINGS)} == {*SETTINGS, "title"}
     for name in ("keras", "optimizer", "batches"):
         assert f'"{name}"' not in SOURCE, "listed a second time"
 
