@@ -88,15 +88,14 @@ def knees_of(points: Iterable[Point]) -> list[Knee]:
         most_at = max(rates, key=lambda size: rates[size])
         enough = (1 - FLAT) * rates[most_at]
         knee = next(size for size, rate in rates.items() if rate >= enough)
-        reaching = [one.batch_size for one in each if one.throughput and one.high]
-        highs = {one.batch_size: one.high or 0.0 for one in each}
+        highs = {one.batch_size: one.high or 0.0 for one in each if one.throughput}
         *_, last = rates
         before = [rate for size, rate in rates.items() if size < last]
         knees.append(
             Knee(
                 label=label,
                 batch_size=knee,
-                earliest=min([knee, *(size for size in reaching if highs[size] >= enough)]),
+                earliest=min([knee, *(size for size, high in highs.items() if high >= enough)]),
                 most=rates[most_at],
                 most_at=most_at,
                 rises=bool(before) and rates[last] > (1 + FLAT) * max(before),

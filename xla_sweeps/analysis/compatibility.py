@@ -24,9 +24,7 @@ AGREEING = (Status.OK, Status.CONTAMINATED)
 
 COMPILED = (*AGREEING, Status.WRONG_RESULT, Status.UNVERIFIABLE, Status.NONDETERMINISTIC)
 
-REFUSED = (
-    *(Status.UNSUPPORTED_OP, Status.DYNAMIC_SHAPE, Status.TRACE_ERROR, Status.COMPILE_ERROR),
-)
+REFUSED = (Status.UNSUPPORTED_OP, Status.DYNAMIC_SHAPE, Status.TRACE_ERROR, Status.COMPILE_ERROR)
 """Statuses of a mode that cannot be compiled; of any other failure that is not known."""
 
 Row = Mapping[str, Any]

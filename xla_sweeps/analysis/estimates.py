@@ -85,18 +85,9 @@ def figure(name: str, samples: Sequence[Samples], *labels: str) -> Figure | None
         loaded=len(labels) > 1 and is_loaded(samples, *labels),
         on_gpu=any(replicate.on_gpu for replicate in samples),
     )
-    fill = 0.0 if single else fill_error(samples, *labels)
+    fills = [max(replicate.fill_share(label) for replicate in samples) for label in labels]
+    fill = 0.0 if single else FILL_ERROR * math.hypot(*fills)
     return msgspec.structs.replace(one, within=one.within + fill**2)
-
-
-def fill_error(samples: Sequence[Samples], *labels: str) -> float:
-    """The error of a log that comes from what filling the device's queue takes of the blocks."""
-    return FILL_ERROR * math.hypot(
-        *(
-            max((replicate.fill_share(label) for replicate in samples), default=0.0)
-            for label in labels
-        )
-    )
 
 
 def is_loaded(samples: Sequence[Samples], *labels: str) -> bool:

@@ -88,28 +88,18 @@ def counted_rounds(record: Record) -> tuple[Round, ...]:
 def _choose_records(records: Sequence[Record]) -> Sequence[Record]:
     """The clean records, where one has enough rounds; else all."""
     clean = [record for record in records if record.status is not Status.CONTAMINATED]
-    return (
-        clean
-        if any(len(counted_rounds(record)) >= stats.MIN_PAIRS for record in clean)
-        else records
-    )
-
-
-def _compiled_alone(trial: Measured) -> list[Record]:
-    """The records whose modes were not compiled beside other trials."""
-    ahead = Flag.COMPILED_AHEAD
-    return [one for one in trial.counted if all(each.flag != ahead for each in one.flags)]
+    enough = any(len(counted_rounds(record)) >= stats.MIN_PAIRS for record in clean)
+    return clean if enough else records
 
 
 def figures_of(trial: Measured) -> dict[Key, Figure]:
     """The figures of the modes and of their comparisons, as logs."""
     made: list[Figure | None] = []
-    alone = by_role(trial.labels).get(Mode.INPUT.role, "")
+    alone, ahead = by_role(trial.labels).get(Mode.INPUT.role, ""), Flag.COMPILED_AHEAD
+    timed = [one for one in trial.counted if all(each.flag != ahead for each in one.flags)]
     for label in trial.labels:
         outcomes = [record.modes[label] for record in trial.counted if label in record.modes]
-        compiled = [
-            record.modes[label] for record in _compiled_alone(trial) if label in record.modes
-        ]
+        compiled = [record.modes[label] for record in timed if label in record.modes]
         made.append(figure("call", trial.samples, label))
         if alone and mode_of(label).entry is Entry.FIT:
             share = figure("input_share", trial.samples, alone, label)

@@ -63,13 +63,12 @@ def by_count(scenarios: Iterable[str]) -> list[str]:
     return sorted(dict.fromkeys([*declared, *counts]), key=lambda name: -counts[name])
 
 
-def by_scenario(values: Iterable[Value], *, key: Callable[[Value], str]) -> dict[str, list[Value]]:
+def by_scenario(values: Sequence[Value], *, key: Callable[[Value], str]) -> dict[str, list[Value]]:
     """The values of each scenario, which `key` gives, the commonest first."""
-    groups: dict[str, list[Value]] = {}
+    groups: dict[str, list[Value]] = {name: [] for name in by_count(map(key, values))}
     for value in values:
-        groups.setdefault(key(value), []).append(value)
-    names = by_count(name for name, group in groups.items() for _ in group)
-    return {name: groups[name] for name in names}
+        groups[key(value)].append(value)
+    return groups
 
 
 _BY_NAME_ALONE = (_X.REDUCED, _X.TUNED, _X.DYNAMIC)
