@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from direct import Direct
 from factories import MODEL, failed_outcome, make_outcome, make_record
 from headline_rows import TIMES, headline
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from launch_queues import LaunchQueue
 
 from xla_sweeps.analysis.summary import decomposition, summarize
 from xla_sweeps.schema.columns import Verdict
@@ -306,46 +307,12 @@ def test_the_precision_of_a_row_is_the_share_of_the_types_that_are_multiplied() 
     assert precision() == ""
 
 
-@dataclass
-class LaunchQueue:
-    """A GPU whose calls launch kernels; a launch waits while the queue of launches is full."""
-
-    launch_ns: int
-    kernel_ns: int = 10_000
-    kernels: int = 100
-    depth: int = 1000
-    now_ns: int = 0
-    position: int = 0
-    ends_ns: deque[int] = field(default_factory=deque)
-
-    def prepare(self) -> None:
-        pass
-
-    def step(self) -> None:
-        for _ in range(self.kernels):
-            self.now_ns += self.launch_ns
-            while self.ends_ns and self.ends_ns[0] <= self.now_ns:
-                self.ends_ns.popleft()
-            if len(self.ends_ns) == self.depth:
-                self.now_ns = self.ends_ns.popleft()
-            begin_ns = max(self.now_ns, self.ends_ns[-1] if self.ends_ns else 0)
-            self.ends_ns.append(begin_ns + self.kernel_ns)
-
-    def synchronize(self) -> None:
-        self.now_ns = max(self.now_ns, self.ends_ns[-1] if self.ends_ns else 0)
-
-
 @pytest.mark.parametrize(("launch_ns", "share"), [(3_000, 0.30), (9_500, 0.95), (20_000, 1.0)])
 def test_a_full_launch_queue_does_not_make_a_mode_host_bound(launch_ns: int, share: float) -> None:
-    device = LaunchQueue(launch_ns)
-
-    def clock() -> int:
-        return device.now_ns
-
-    device.synchronize()
-    block = timing.measure_block(device, "xla", 100, clock=clock)  # about 100 ms
+    device = LaunchQueue(np.full(100, launch_ns / 1e9), np.full(100, 1e-5))
+    block = timing.measure_block(device, "xla", 100, clock=device.clock)  # about 100 ms
     assert block.enqueue_ns > 0.85 * block.elapsed_ns  # which says nothing
-    timed = Direct({"xla": device}, clock).block("xla", 100, True, 0, 21)
+    timed = Direct({"xla": device}, device.clock).block("xla", 100, True, 0, 21)
     outcome = make_outcome(
         block.call_s,
         latencies_s=tuple(elapsed_ns / 1e9 for elapsed_ns in timed.single_ns),
