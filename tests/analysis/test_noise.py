@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -29,9 +30,18 @@ def measured(minute: int, device: str = "d") -> Record:
     return replace(made, started_at=f"2026-01-01T00:{minute:02d}:00+00:00", device={"name": device})
 
 
+def spans_of(anchors: Iterable[Record]) -> dict[str, list[noise.Span]]:
+    """The spans over which these anchors of one trial differ."""
+    return noise.spans_of(
+        (noise.device_of(record), "a", record.started_at, level)
+        for record in anchors
+        if (level := noise.level_of(record)) is not None
+    )
+
+
 def test_noise_that_hides_a_change_is_no_drift() -> None:
     def spans(*noises: float) -> dict[str, list[noise.Span]]:
-        records = [
+        return spans_of(
             replace(anchor(number, 0.1 + 0.03 * number), rounds=made.rounds)
             for number, made in enumerate(
                 make_record(
@@ -39,12 +49,6 @@ def test_noise_that_hides_a_change_is_no_drift() -> None:
                 )
                 for number, spread in enumerate(noises)
             )
-        ]
-        levels = [(record, noise.level_of(record)) for record in records]
-        return noise.spans_of(
-            (noise.device_of(record), "a", record.started_at, level)
-            for record, level in levels
-            if level
         )
 
     assert spans(0.001, 0.001)
@@ -68,11 +72,7 @@ def test_only_trials_between_anchors_that_differ_are_flagged() -> None:
         anchor(30, 0.131),
         anchor(15, 0.5, "other"),
     ]
-    spans = noise.spans_of(
-        (noise.device_of(record), "a", record.started_at, level)
-        for record in anchors
-        if (level := noise.level_of(record)) is not None
-    )
+    spans = spans_of(anchors)
     assert spans == {
         f"{anchors[0].environment.get('host', '')} d": [
             ("2026-01-01T00:10:00+00:00", "2026-01-01T00:20:00+00:00")

@@ -186,7 +186,7 @@ def test_the_floor_is_that_of_the_host_and_of_its_latest_pairs() -> None:
     pool = pool_of([*loud, *quiet])
     assert pool.floor("loud") > 0.1
     assert (pool.floor("quiet"), pool.floor("unknown")) == (MIN_FLOOR, MIN_FLOOR)
-    later = [replace_host(one, "loud") for one in twins(100, 0.0, host="later", at=5000)]
+    later = [replace(one, host="loud") for one in twins(100, 0.0, host="later", at=5000)]
     assert pool_of([*loud, *later]).floor("loud") == MIN_FLOOR
 
 
@@ -206,10 +206,6 @@ def test_pairs_that_the_host_holds_up_raise_no_floor_of_a_busy_gpu() -> None:
     pool = pool_of(pairs)
     assert pool.floor("h", noisy=True) > 0.1
     assert pool.floor("h") == MIN_FLOOR
-
-
-def replace_host(one: Evidence, host: str) -> Evidence:
-    return Evidence(one.trial_id, one.measured_at, host, one.figures)
 
 
 def test_differences_between_processes_have_a_floor_of_their_own() -> None:

@@ -14,7 +14,7 @@ from changed_rows import with_columns
 from factories import make_record
 
 from xla_sweeps.analysis.summary import summarize
-from xla_sweeps.analysis.trust import trust
+from xla_sweeps.analysis.trust import Trust, trust
 from xla_sweeps.report.overall import trust_words
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
@@ -40,10 +40,16 @@ def pairs(count: int, wrong: int, **changes: Any) -> list[ComparisonRow]:
     ]
 
 
+def tested(rows: list[ComparisonRow]) -> Trust:
+    """The test of pairs that there are."""
+    result = trust(rows)
+    assert result is not None
+    return result
+
+
 @pytest.mark.parametrize(("wrong", "count"), [(0, 1), (1, 1), (2, 2), (1, 20), (4, 20), (5, 20)])
 def test_the_test_is_the_binomial_one(wrong: int, count: int) -> None:
-    trusted = trust(pairs(count, wrong))
-    assert trusted is not None
+    trusted = tested(pairs(count, wrong))
     expected = scipy.stats.binomtest(wrong, count, 0.05, alternative="greater").pvalue
     assert trusted.p_value == pytest.approx(expected)
     assert trusted.untrusted == (expected < 0.01)
@@ -53,24 +59,20 @@ def test_the_test_is_the_binomial_one(wrong: int, count: int) -> None:
 def test_pairs_across_processes_count_beside_those_within() -> None:
     bounds = {"aa_across": 1.1, "aa_across_low": 1.04, "aa_across_high": 1.2, "floor_across": 0.05}
     narrow = {"aa_across": 1.0, "aa_across_low": 1.005, "aa_across_high": 1.02}
-    trusted = trust([*pairs(3, 1), *pairs(1, 0, **bounds), *pairs(1, 0, **narrow)])
-    assert trusted is not None
+    trusted = tested([*pairs(3, 1), *pairs(1, 0, **bounds), *pairs(1, 0, **narrow)])
     assert (trusted.within, trusted.across) == ((1, 5), (1, 2))
     assert trust_words(trusted) == (
         "2 of 7 A/A pairs differ by more than 1 % (1 of 5 in the same processes, 1 of 2 across "
         "processes); 5 % may. Verdicts count differences above 5 %."
     )
     below = {"aa_across": 0.9, "aa_across_low": 0.8, "aa_across_high": 0.96}
-    slower = trust(pairs(1, 0, **below))
-    assert slower is not None
-    assert slower.across == (1, 1)
+    assert tested(pairs(1, 0, **below)).across == (1, 1)
 
 
 @pytest.mark.parametrize("count", [8, 15, 20, 100])
 def test_a_floor_that_the_pairs_raise_does_not_judge_them(count: int) -> None:
     verdict = {"verdict": Verdict.AMBIGUOUS, "floor": 0.04}
-    untrusted = trust(pairs(count, count // 2, **verdict))
-    assert untrusted is not None
+    untrusted = tested(pairs(count, count // 2, **verdict))
     assert untrusted.untrusted
     words = trust_words(untrusted)
     assert f"{count // 2} of {count} A/A pairs differ by more than 1 %" in words
@@ -86,8 +88,7 @@ def test_records_of_copies_that_differ_by_two_percent_are_untrusted_with_a_raise
             store.save(replace(record, trial_id=f"{number:016x}"))
     rows = headlines(load(tmp_path).table, {f"{number:016x}" for number in range(24)})
     assert min(row.speedup.floor for row in rows) > 0.02
-    untrusted = trust(rows)
-    assert untrusted is not None
+    untrusted = tested(rows)
     assert untrusted.untrusted
     assert untrusted.floor == rows[0].speedup.floor
 
