@@ -10,6 +10,7 @@ import pytest
 from factories import make_outcome, make_record
 
 from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.schema.columns import ModeColumns
 from xla_sweeps.schema.measurement import Energy, Metered
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import ComparisonRow
@@ -39,13 +40,19 @@ def row(*records: Record) -> ComparisonRow:
     return summarize(records).comparisons[0]
 
 
+def ends(columns: ModeColumns) -> tuple[float, float]:
+    """The interval of the joules of a sample."""
+    low, high = columns.joules_per_sample_low, columns.joules_per_sample_high
+    assert low is not None
+    assert high is not None
+    return low, high
+
+
 def test_joules_are_those_of_a_sample_of_each_mode() -> None:
     columns = row(record())
     assert columns.candidate.joules_per_sample == pytest.approx(400 / 200 / BATCH, rel=1e-3)
     assert columns.baseline.joules_per_sample == pytest.approx(400 / 100 / BATCH, rel=1e-3)
-    low, high = columns.baseline.joules_per_sample_low, columns.baseline.joules_per_sample_high
-    assert low is not None
-    assert high is not None
+    low, high = ends(columns.baseline)
     assert low < 1 < high < 1.2
 
 
@@ -59,10 +66,7 @@ def test_the_idle_power_stands_beside_them() -> None:
 
 def test_more_replicates_narrow_the_interval() -> None:
     def width(*records: Record) -> float:
-        columns = row(*records).baseline
-        low, high = columns.joules_per_sample_low, columns.joules_per_sample_high
-        assert low is not None
-        assert high is not None
+        low, high = ends(row(*records).baseline)
         return high / low
 
     assert width(*(record(number) for number in range(4))) < width(record())

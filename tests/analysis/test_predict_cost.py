@@ -29,6 +29,11 @@ def of(sizes: list[Size], label: str) -> list[Cost]:
     return [cost for cost in costs_of(sizes) if cost.label == label]
 
 
+def overhead(cost: Cost) -> Interval:
+    assert cost.overhead is not None
+    return cost.overhead
+
+
 def test_an_exact_overhead_is_found_at_every_size() -> None:
     costs = of(planted(), "predict")
     assert [(cost.batch_size, cost.batches) for cost in costs] == list(SHAPES)
@@ -37,9 +42,9 @@ def test_an_exact_overhead_is_found_at_every_size() -> None:
         seconds, reference = EXACT.seconds("predict", *shape), EXACT.seconds("graph_host", *shape)
         assert cost.reference == "graph_host"
         assert cost.seconds.estimate == pytest.approx(seconds)
-        assert cost.overhead is not None
-        assert cost.overhead.estimate == pytest.approx(seconds - reference)
-        assert cost.overhead.low < seconds - reference < cost.overhead.high
+        more = overhead(cost)
+        assert more.estimate == pytest.approx(seconds - reference)
+        assert more.low < seconds - reference < more.high
 
 
 def test_a_curve_is_no_part_of_an_overhead() -> None:
@@ -47,16 +52,14 @@ def test_a_curve_is_no_part_of_an_overhead() -> None:
     for cost in of(planted(bent), "predict"):
         shape = (cost.batch_size, cost.batches)
         truth = bent.seconds("predict", *shape) - bent.seconds("graph_host", *shape)
-        assert cost.overhead is not None
-        assert cost.overhead.estimate == pytest.approx(truth)
+        assert overhead(cost).estimate == pytest.approx(truth)
 
 
 def test_the_speed_of_a_process_widens_an_overhead_by_its_share_of_the_difference_alone() -> None:
     costs = of(planted(World(shared=0.05)), "predict")
     largest = next(cost for cost in costs if (cost.batch_size, cost.batches) == (128, 1))
-    assert largest.overhead is not None
-    reach = (largest.overhead.high - largest.overhead.low) / 2
-    assert reach < (largest.seconds.high - largest.seconds.low) / 2
+    more, seconds = overhead(largest), largest.seconds
+    assert more.high - more.low < seconds.high - seconds.low
 
 
 @pytest.mark.parametrize("replicates", ["1", pytest.param("3", marks=pytest.mark.exhaustive)])
@@ -69,11 +72,10 @@ def test_the_intervals_hold_the_truth_about_as_often_as_they_say(replicates: str
 
 def test_what_cannot_be_negative_is_not_below_0() -> None:
     sizes = planted(World(own=0.3, noise=5.0), replicates="1")
-    costs = [cost.overhead for cost in of(sizes, "predict")]
-    assert all(cost is not None and 0 <= cost.low <= cost.estimate <= cost.high for cost in costs)
-    assert any(cost is not None and cost.low == 0 for cost in costs)
-    lows = [cost.overhead for cost in of(sizes, "call_host")]
-    assert any(cost is not None and cost.low < 0 for cost in lows)
+    costs = [overhead(cost) for cost in of(sizes, "predict")]
+    assert all(0 <= cost.low <= cost.estimate <= cost.high for cost in costs)
+    assert any(cost.low == 0 for cost in costs)
+    assert any(overhead(cost).low < 0 for cost in of(sizes, "call_host"))
 
 
 class Vague:
@@ -92,8 +94,7 @@ class Vague:
 def test_a_difference_is_told_where_its_ratio_is_however_little_of_the_level_is_known() -> None:
     sizes: Any = [Vague()]
     (cost, _) = costs_of(sizes)
-    assert cost.overhead is not None
-    assert 0 < cost.overhead.low < cost.overhead.estimate < cost.overhead.high
+    assert 0 < overhead(cost).low < overhead(cost).estimate < overhead(cost).high
 
 
 def test_two_ways_are_compared_round_by_round_at_each_size() -> None:
@@ -137,10 +138,7 @@ def summarized(replicates: Sequence[Sequence[Record]]) -> list[Any]:
 def test_sizes_come_from_the_rounds_of_modes_that_did_not_fail() -> None:
     trials = summarized(
         [
-            [
-                record(8, 1, 0.2),
-                record(8, 1, 0.21, seed=5, replicate=2),
-            ],
+            [record(8, 1, 0.2), record(8, 1, 0.21, seed=5, replicate=2)],
             [record(1, 1, 0.1)],
             [record(4, 1, 0.1, modes={"predict": failed_outcome(Status.OOM_HOST)})],
             [record(8, 4, 0.5)],

@@ -12,9 +12,10 @@ from ranked_rows import columns_of, line
 from scipy import stats
 
 from xla_sweeps.analysis import ranking
-from xla_sweeps.analysis.overview import ASKED, answering
+from xla_sweeps.analysis.overview import answers
 from xla_sweeps.config.catalog import load_catalog
 from xla_sweeps.report import study
+from xla_sweeps.schema.row import columns_of as plain_columns
 from xla_sweeps.schema.row import value_of
 from xla_sweeps.store import imported
 
@@ -196,12 +197,10 @@ def printed_in(table: int) -> dict[tuple[str, int, str], str]:
     text = PRINTED.read_text(encoding="utf-8")
     lines = [line for line in csv.DictReader(text.splitlines()) if int(line["table"]) == table]
     names = {word: entry.name for entry in load_catalog().values() for word in entry.aliases}
-    built = {"regnetx_016": "regnetx_002"}  # what the study built under that name
+    names |= {"regnetx_016": "regnetx_002"}  # what the study built under that name
     return {
         (
-            built.get(
-                line["model_variant"], names.get(line["model_variant"], line["model_variant"])
-            ),
+            names.get(line["model_variant"], line["model_variant"]),
             int(line["resolution"]),
             imported.ACCELERATORS[line["accelerator"]],
         ): line["printed"]
@@ -213,8 +212,7 @@ def best_of_families(name: str) -> dict[tuple[str, int, str], float]:
     """The row of each family with the highest speedup on the A100 at 224 px, published last."""
     best: dict[str, tuple[float, str]] = {}
     rows = [row for row in imported.study() if row.trial.device == "NVIDIA A100"]
-    columns = {column: [value_of(row, column) for row in rows] for column in ASKED}
-    for row in [rows[place] for place in answering(columns)]:
+    for row in answers(rows):
         figure = value_of(row, name)
         if row.trial.resolution_px == 224 and figure is not None:
             best[row.trial.family] = max(
@@ -225,24 +223,18 @@ def best_of_families(name: str) -> dict[tuple[str, int, str], float]:
 
 def test_the_studys_tables_of_throughput_follow_from_the_published_rows() -> None:
     rows = [row for row in imported.study() if row.trial.source == "applications"]
-    columns = {name: [value_of(row, name) for row in rows] for name in ranking.NEEDED}
-    entries = [entry for entry in ranking.entries_of(columns) if entry.mode == "xla"]
-    made = ranking.at_places(entries)
+    entries = ranking.entries_of(plain_columns(rows))
+    made = ranking.at_places(entry for entry in entries if entry.mode == "xla")
     by_gpu = {
         (own[0].model, place.resolution_px, place.device): own[0].value
         for place, own in made.items()
     }
     printed = {key: float(figure) for key, figure in printed_in(2).items()}
     assert by_gpu == printed
-    overall = [
-        max(group, key=lambda key: by_gpu[key])
-        for _, group in itertools.groupby(
-            sorted(by_gpu, key=lambda key: key[1]), lambda key: key[1]
-        )
-    ]
-    assert [(key, by_gpu[key]) for key in overall] == [
-        (key, float(figure)) for key, figure in printed_in(1).items()
-    ]
+    by_size = itertools.groupby(sorted(by_gpu, key=lambda key: key[1]), lambda key: key[1])
+    overall = [max(group, key=lambda key: by_gpu[key]) for _, group in by_size]
+    best = {key: float(figure) for key, figure in printed_in(1).items()}
+    assert [(key, by_gpu[key]) for key in overall] == [*best.items()]
 
 
 @pytest.mark.parametrize(
@@ -275,8 +267,8 @@ def test_a_run_that_contradicts_another_has_its_own_row_and_ranks_nowhere() -> N
     rows = [row for row in imported.study() if row.trial.model == "mixer_b32"]
     a100 = [row for row in rows if row.trial.device == "NVIDIA A100"]
     assert sorted(round(row.speedup.value or 0, 2) for row in a100) == [1.04, 1.75]
-    columns = {name: [value_of(row, name) for row in a100[::-1]] for name in ranking.NEEDED}
-    rates = {entry.mode: entry.value for entry in ranking.entries_of(columns)}
+    entries = ranking.entries_of(plain_columns(a100[::-1]))
+    rates = {entry.mode: entry.value for entry in entries}
     assert rates == {"xla": 1539.56, "eager": 879.1}
 
 
