@@ -177,9 +177,7 @@ def test_rounds_without_a_dropped_mode_count_for_the_others() -> None:
 @pytest.mark.parametrize(
     "status", [Status.WRONG_RESULT, Status.UNVERIFIABLE, Status.RETRACED, Status.NONDETERMINISTIC]
 )
-def test_a_mode_with_wrong_results_keeps_its_timings_and_loses_its_speedup(
-    status: Status,
-) -> None:
+def test_a_mode_with_wrong_results_keeps_its_timings_and_loses_its_speedup(status: Status) -> None:
     modes = {"graph": make_outcome(0.2), "xla": make_outcome(0.1, status=status)}
     summary = summarize([make_record({"graph": 0.2, "xla": 0.1}, modes=modes)])
     row = summary.comparisons[0]

@@ -85,7 +85,7 @@ def figure(name: str, samples: Sequence[Samples], *labels: str) -> Figure | None
         loaded=len(labels) > 1 and is_loaded(samples, *labels),
         on_gpu=any(replicate.on_gpu for replicate in samples),
     )
-    fills = [max(replicate.fill_share(label) for replicate in samples) for label in labels]
+    fills = [max(each.fill_shares.get(label, 0.0) for each in samples) for label in labels]
     fill = 0.0 if single else FILL_ERROR * math.hypot(*fills)
     return msgspec.structs.replace(one, within=one.within + fill**2)
 
@@ -138,7 +138,11 @@ def _middle(values: Seconds) -> float:
 
 
 class Samples:
-    """The blocks of one replicate in their order, and the single calls after them."""
+    """The blocks of one replicate in their order, and the single calls after them.
+
+    Attributes:
+        fill_shares: of a block, at most, that filling the device's queue takes, by mode.
+    """
 
     def __init__(
         self, rounds: Sequence[Round], *, contaminated: bool = False, on_gpu: bool = False
@@ -147,7 +151,7 @@ class Samples:
         blocks = [{block.mode: block for block in one.blocks} for one in rounds]
         labels = list(dict.fromkeys(label for by_mode in blocks for label in by_mode))
         self._place = {label: place for place, label in enumerate(labels)}
-        self._fill = {
+        self.fill_shares = {
             label: max(
                 by_mode[label].fill_ns / by_mode[label].elapsed_ns
                 for by_mode in blocks
@@ -169,10 +173,6 @@ class Samples:
         )
         self._quiet = np.array([not one.dirty for one in rounds], dtype=bool)
         self._kept: dict[tuple[tuple[str, ...], bool, bool], Seconds] = {}
-
-    def fill_share(self, label: str) -> float:
-        """Share of a mode's blocks that filling the device's queue takes; 0 for an unknown mode."""
-        return self._fill.get(label, 0.0)
 
     def call_s(self, *labels: str, contaminated: bool = False, single: bool = False) -> Seconds:
         """Seconds a call of these modes in the rounds that hold all of them, shape (rounds, modes).

@@ -160,14 +160,8 @@ class Advice:
 def way_of(setting: Setting, mode: ModeSummary, limits: Limits) -> Way:
     """The figures of a mode as a way, and why it can be no answer."""
     columns = mode.columns
-    rate, low, high = (
-        math.nan if value is None else value
-        for value in (
-            columns.throughput_samples_per_s,
-            columns.throughput_low,
-            columns.throughput_high,
-        )
-    )
+    rates = (columns.throughput_samples_per_s, columns.throughput_low, columns.throughput_high)
+    rate, low, high = (math.nan if value is None else value for value in rates)
     return Way(
         setting=setting,
         mode=mode.label,

@@ -97,12 +97,8 @@ def entries_of(columns: Mapping[str, Sequence[Any]]) -> list[Entry]:
     for row in sorted(rows, key=lambda row: row["measured_at"] or ""):
         if str(row["status"]) != Status.OK:
             continue
-        place = Place(
-            int(row["resolution_px"]),
-            tuple(row[name] for name in SETTING),
-            row["device"],
-            row["origin"] == IMPORTED,
-        )
+        size, setting = int(row["resolution_px"]), tuple(row[name] for name in SETTING)
+        place = Place(size, setting, row["device"], row["origin"] == IMPORTED)
         for side, prefix in _SIDES.items():
             value, low, high = (_number(row[f"{prefix}{name}"]) for name in _RATE)
             if row[side] and value:

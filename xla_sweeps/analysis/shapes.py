@@ -182,17 +182,13 @@ def _ways_of(
         return [np.sum(each, axis=0) for each in zip(*weighed, strict=True)]
 
     yield Way(name=label, once=extra(counts), each=calls(counts), on_gpu=on_gpu)
-    if mode_of(label).execution is Execution.XLA and not _is_mixed(given):
+    is_mixed = len({parse_shape(name)[0] is None for name in given}) > 1  # sizes and batch sizes
+    if mode_of(label).execution is Execution.XLA and not is_mixed:  # else none is the largest
         largest = max(counts, key=lambda name: max(filter(None, parse_shape(name))))
         padded = {largest: len(given)}
         yield Way(
             name=f"{label}{PADDED}{largest}", once=extra(padded), each=calls(padded), on_gpu=on_gpu
         )
-
-
-def _is_mixed(given: Iterable[str]) -> bool:
-    """True where some shapes are sizes and some batch sizes, so that none is the largest."""
-    return len({parse_shape(name)[0] is None for name in given}) > 1
 
 
 def steps_of(ways: Sequence[Way]) -> list[Step]:

@@ -10,19 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from xla_sweeps.analysis import stats
+from xla_sweeps.analysis import provenance, stats
 from xla_sweeps.analysis.energy import idle_power_of, source_of
 from xla_sweeps.analysis.estimates import LATENCY, Samples, Seconds, counting, intervals
 from xla_sweeps.analysis.interval import FREEDOM, MIN_REPLICATES, built_in, contrast, figure_within
 from xla_sweeps.analysis.pool import ACROSS, MIN_FLOOR, Key
-from xla_sweeps.analysis.provenance import (
-    command_of,
-    driver_of,
-    flags_of,
-    purpose_of,
-    software_of,
-    telemetry_of,
-)
 from xla_sweeps.schema.columns import (
     FailureColumns,
     ModeColumns,
@@ -74,12 +66,7 @@ class Shared:
     flags: tuple[str, ...]
 
 
-def shared_of(
-    records: Sequence[Record],
-    model: ModelFacts,
-    *,
-    also: Sequence[str] = (),
-) -> Shared:
+def shared_of(records: Sequence[Record], model: ModelFacts, *, also: Sequence[str] = ()) -> Shared:
     """Columns that rows of a trial share: model, device, flags, provenance."""
     first, last = records[0], records[-1]
     trial = first.trial
@@ -107,20 +94,20 @@ def shared_of(
             request_id=last.request_id,
         ),
         provenance=ProvenanceColumns(
-            **telemetry_of(records),
-            purpose=purpose_of(records),
+            **provenance.telemetry_of(records),
+            purpose=provenance.purpose_of(records),
             energy=source_of(records),
             idle_watts=math.exp(idle.mean) if (idle := idle_power_of(records)) else None,
             measured_at=last.started_at,
-            software=software_of(last),
-            driver=driver_of(last),
+            software=provenance.software_of(last),
+            driver=provenance.driver_of(last),
             commit=str(last.environment.get("git", "")),
-            environment_flags=flags_of(last),
+            environment_flags=provenance.flags_of(last),
             environment_id=str(last.environment.get("id", "")),
             host=str(last.environment.get("host", "")),
             replicate_s=statistics.fmean(map(wall_s, records)),
             log=last.log,
-            command=command_of(last),
+            command=provenance.command_of(last),
         ),
         flags=tuple(sorted({*_flags(records), *also})),
     )
