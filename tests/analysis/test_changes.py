@@ -134,8 +134,7 @@ def test_a_large_change_meets_a_condition_with_any_number_of_replicates(
 
 def test_without_an_anchor_in_common_no_throughput_meets_a_condition() -> None:
     """Every trial may look slower where the machine itself was."""
-    groups = [trial({"graph": 0.2, "xla": 0.1}), trial({"graph": 0.3, "xla": 0.3}, seed=9)]
-    first, second = groups
+    first, second = trial({"graph": 0.2, "xla": 0.1}), trial({"graph": 0.3, "xla": 0.3}, seed=9)
     bare = difference_of(side(first, anchors=False), side(second, title="B"))
     assert by_quantity(bare)["graph throughput"].verdict is Verdict.SLOWER
     assert failures(bare, ["slower", "ambiguous"]) == []
@@ -208,20 +207,16 @@ def test_contaminated_changes_do_not_count_among_those_of_clean_sides() -> None:
 
 
 def test_throughput_has_the_floor_of_differences_between_processes() -> None:
-    sides = [side(trial({"graph": 0.2, "xla": 0.1}, seed=seed)) for seed in (0, 9)]
-    sides[1] = side(trial({"graph": 0.2, "xla": 0.1}, seed=9), floor_across=0.05)
-    changes = by_quantity(difference_of(*sides))
+    first = side(trial({"graph": 0.2, "xla": 0.1}))
+    second = side(trial({"graph": 0.2, "xla": 0.1}, seed=9), floor_across=0.05)
+    changes = by_quantity(difference_of(first, second))
     assert changes["graph throughput"].floor == 0.05
     assert changes["xla / graph speedup"].floor == 0.01
 
 
 def test_the_floor_is_the_larger_of_both_sides() -> None:
     a, b = trial({"graph": 0.2, "xla": 0.1}), trial({"graph": 0.21, "xla": 0.1}, seed=9)
-    (change,) = [
-        c
-        for c in difference_of(side(a), side(b, floor=0.1)).changes
-        if c.quantity == "graph throughput"
-    ]
+    change = by_quantity(difference_of(side(a), side(b, floor=0.1)))["graph throughput"]
     assert change.floor == 0.1
     assert change.verdict is not Verdict.SLOWER
 
@@ -283,20 +278,19 @@ def test_trials_are_matched_by_their_request_across_machines() -> None:
 
 def test_with_several_devices_on_both_sides_only_the_same_are_compared() -> None:
     def on(*names: str, seed: int) -> Side:
+        devices = [{"kind": "gpu", "name": name} for name in names]
         return side(
-            *(
-                trial({"graph": 0.2}, seed=seed + n, device={"kind": "gpu", "name": name})
-                for n, name in enumerate(names)
-            )
+            *(trial({"graph": 0.2}, seed=seed + n, device=d) for n, d in enumerate(devices))
         )
+
+    def compared(first: Side, second: Side) -> set[str]:
+        return {change.device for change in difference_of(first, second).changes}
 
     difference = difference_of(on("A100", "T4", seed=0), on("A100", "H100", seed=70))
     assert [change.device for change in difference.changes] == ["A100"]
     assert difference.only_a == ("resnet50 224 px, batch 4 on T4",)
     assert difference.only_b == ("resnet50 224 px, batch 4 on H100",)
-    assert {
-        c.device for c in difference_of(on("A100", "T4", seed=0), on("T4", seed=70)).changes
-    } == {"T4"}
+    assert compared(on("A100", "T4", seed=0), on("T4", seed=70)) == {"T4"}
     here, there = (
         side(
             trial({"graph": 0.2}, seed=seed, device={"kind": "gpu", "name": "A100"}),
@@ -306,9 +300,9 @@ def test_with_several_devices_on_both_sides_only_the_same_are_compared() -> None
         )
         for seed, second in ((0, "T4"), (70, "H100"))
     )
-    assert {change.device for change in difference_of(here, there).changes} == {"A100"}
-    one = difference_of(on("A100", "T4", seed=0), on("H100", seed=70))
-    assert {change.device for change in one.changes} == {"A100 → H100", "T4 → H100"}
+    assert compared(here, there) == {"A100"}
+    one = compared(on("A100", "T4", seed=0), on("H100", seed=70))
+    assert one == {"A100 → H100", "T4 → H100"}
 
 
 def test_the_latest_of_several_versions_counts_with_a_note() -> None:
@@ -319,16 +313,13 @@ def test_the_latest_of_several_versions_counts_with_a_note() -> None:
     difference = difference_of(a, side(trial({"graph": 0.3}, seed=5), title="B"))
     (change,) = difference.changes
     assert change.ratio == pytest.approx(1, rel=0.01)
-    assert difference.notes[0] == (
-        "A: 1 trial was measured again with other versions; the latest count"
-    )
+    note = "A: 1 trial was measured again with other versions; the latest count"
+    assert difference.notes[0] == note
 
 
 def test_trials_on_one_side_only_are_listed() -> None:
     extra = trial({"graph": 0.2}, seed=7, asked="q2", model=replace(MODEL, name="vgg16"))
-    difference = difference_of(
-        side(trial({"graph": 0.2}), extra), side(trial({"graph": 0.2}, seed=3), title="B")
-    )
+    difference = difference_of(side(trial({"graph": 0.2}), extra), side(trial({"graph": 0.2})))
     assert (difference.only_a, difference.only_b) == (("vgg16 224 px, batch 4 on Some CPU",), ())
     modes = compare(trial({"graph": 0.2, "xla": 0.1}), trial({"graph": 0.2}, seed=3))
     assert modes.only_a == ("resnet50 224 px, batch 4, xla",)
@@ -337,11 +328,7 @@ def test_trials_on_one_side_only_are_listed() -> None:
 def test_trials_of_one_name_are_distinguished_by_what_differs() -> None:
     publish = {**CONFIG, "effort": {"name": "publish"}}
     a = side(trial({"graph": 0.2}), trial({"graph": 0.2}, asked="q2", seed=5, config=publish))
-    b = side(
-        trial({"graph": 0.2}, seed=7),
-        trial({"graph": 0.2}, asked="q2", seed=9, config=publish),
-        title="B",
-    )
+    b = side(trial({"graph": 0.2}), trial({"graph": 0.2}, asked="q2", seed=9, config=publish))
     assert {change.name for change in difference_of(a, b).changes} == {
         "resnet50 224 px, batch 4, quick",
         "resnet50 224 px, batch 4, publish",
@@ -356,15 +343,12 @@ def test_a_mode_that_fails_on_one_side_is_broken_or_fixed_and_comes_first() -> N
     }
     failing = trial({"graph": 0.2}, seed=5, modes=modes)
     broke, fixed = compare(whole, failing), compare(failing, whole)
-    assert [(broken.what, broken.mode, broken.status) for broken in broke.breaks] == [
-        (BROKE, "xla", Status.UNSUPPORTED_OP)
-    ]
-    assert (
-        str(broke.breaks[0])
-        == "resnet50 224 px, batch 4, xla broke (unsupported_op: no kernel for Foo)"
-    )
+    (broken,) = broke.breaks
+    assert (broken.what, broken.mode, broken.status) == (BROKE, "xla", Status.UNSUPPORTED_OP)
+    told = "resnet50 224 px, batch 4, xla broke (unsupported_op: no kernel for Foo)"
+    assert str(broken) == told
     assert [repair.what for repair in fixed.breaks] == [FIXED]
-    assert as_section(broke)["only_a"] == [str(broke.breaks[0])]
+    assert as_section(broke)["only_a"] == [told]
     assert as_section(fixed)["only_b"] == [str(fixed.breaks[0])]
     assert [change.quantity for change in broke.changes] == ["graph throughput"]
     assert compare(failing, failing).failed_both == 1
