@@ -108,58 +108,41 @@ class Trend(StrEnum):
 
 
 class Flag(StrEnum):
-    """A caveat about a replicate's numbers that is not a failure."""
+    """A caveat about a replicate's numbers that is not a failure.
+
+    `report.flag_texts` says what each means.
+    """
 
     NOT_CONVERGED = "not_converged"
     WARMUP_NOT_STATIONARY = "warmup_not_stationary"
     HOST_BOUND = "host_bound"
     QUEUE_FILL = "queue_fill"
-    """Filling and draining the device's queue takes more than 1 % of a block: calls are so long
-    that a block has few."""
     SUSTAINED_DIFFERS = "sustained_differs"
-    """Alone and for long, a mode runs at another speed than in turns with the others."""
     CONTAINS_XLA = "contains_xla"
-    """The model itself uses XLA in modes other than XLA."""
     NO_REFERENCE = "no_float64_reference"
     CALIBRATED = "calibrated"
-    """The outputs were the same for every input: the model has other statistics in this trial."""
     FIRST_CALL = "first_call_fails"
-    """A new model's first call fails where XLA compiles it; after an eager call it does not."""
     RECOMPILES = "recompiles_per_input"
     """New input values make the mode compile again: its shapes depend on values."""
     INPUTS_DIFFER = "inputs_differ"
-    """The mean time of a call over the rotating inputs is not that of the middle one: by over 5 %.
-    """
     COLLECTIONS_PUT_OFF = "collections_put_off"
-    """Calls leave garbage for a collection or more each, which no figure contains."""
     SLOW_ON_NEW_INPUTS = "slow_on_new_inputs"
-    """Calls on values that were never seen take more than 1.5 times as long: the mode keeps
-    answers, or compiles again."""
     OUTPUTS_ELSEWHERE = "outputs_elsewhere"
     """Some outputs are not on the device: integers in host memory, or an operation without a kernel
     for the device."""
     GRAPH_BREAKS = "graph_breaks"
-    """`torch.compile` captured more than one graph: Python runs between them."""
     RANDOM_LAYERS = "random_layers"
-    """Dropout and the like, which draw other random numbers under XLA; off while modes are checked.
-    """
     EAGER_IS_GRAPH = "eager_is_graph"
-    """The model is a restored graph: calling it eagerly runs that graph."""
     DRIFT = "drift"
     """Anchor trials before and after differ by more than 2 %, their intervals included."""
     TOOK_TURNS = "took_turns"
-    """Devices of one machine slowed each other down, so only one measured at a time."""
     COMPILED_AHEAD = "compiled_ahead"
-    """Modes were traced and compiled beside other trials, so there is no break-even."""
     CLOCK_DIFFERS = "clock_differs"
     POWER_LIMITED = "power_limited"
-    """The power limit held the GPU's clock down."""
     NO_GPU_TELEMETRY = "no_gpu_telemetry"
     """The driver does not say whether heat or power slow the GPU, or what it says is impossible."""
     CUT_SHORT = "cut_short"
-    """The measuring process ended early; its completed rounds are kept."""
     BUILD_CHANGED = "build_changed"
-    """Earlier replicates measured another model, or other libraries; they are left out."""
 
 
 NOT_REACHED = "not_reached"
