@@ -161,8 +161,8 @@ def overview_of(columns: Mapping[str, Sequence[Any]], *, baseline: str = "") -> 
     )
     compared = ~np.isnan(speedup)
     like = zip(*(columns[name] for name in LIKE), strict=True)
-    own = (one for one, is_chosen in zip(like, chosen.tolist(), strict=True) if is_chosen)
-    settings = {one for one, counts in zip(own, compared.tolist(), strict=True) if counts}
+    own = itertools.compress(like, chosen.tolist())
+    settings = set(itertools.compress(own, compared.tolist()))
     values = speedup[compared]
     mean, models = geometric_mean(values, model[compared])
     spread_low, spread_high = spread(values, models)

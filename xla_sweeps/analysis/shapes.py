@@ -197,27 +197,21 @@ def steps_of(ways: Sequence[Way]) -> list[Step]:
         return []
     seconds = {way.name: (way.once_s.estimate, way.each_s.estimate) for way in ways}
     by_name = {way.name: way for way in ways}
-
-    def total(name: str, calls: float) -> float:
-        once, each = seconds[name]
-        return once + calls * each
-
-    now, calls = min(seconds, key=lambda name: (total(name, 1), seconds[name][1])), 1.0
+    now, calls = min(seconds, key=lambda name: (sum(seconds[name]), seconds[name][1])), 1.0
     steps = [Step(name=now, calls=Interval(estimate=1, low=1, high=1))]
     while True:
         once, each = seconds[now]
         later = {
             name: (one - once) / (each - other)
             for name, (one, other) in seconds.items()
-            if other < each and name != now
+            if other < each
         }
         later = {name: at for name, at in later.items() if at >= calls}
         if not later:
             return steps
-        now_way = by_name[now]
-        now = min(later, key=lambda name: (later[name], seconds[name][1]))
+        before, now = now, min(later, key=lambda name: (later[name], seconds[name][1]))
         calls = later[now]
-        steps.append(Step(name=now, calls=pays_from(now_way, by_name[now])))
+        steps.append(Step(name=now, calls=pays_from(by_name[before], by_name[now])))
 
 
 def pays_from(first: Way, second: Way) -> Interval:

@@ -43,11 +43,8 @@ def override_value(value: Any) -> str:
     if isinstance(value, list):
         return f"[{','.join(override_value(element) for element in value)}]"
     if isinstance(value, Mapping):
-        return (
-            "{"
-            + ",".join(f"{key}:{override_value(element)}" for key, element in value.items())
-            + "}"
-        )
+        pairs = (f"{key}:{override_value(element)}" for key, element in value.items())
+        return f"{{{','.join(pairs)}}}"
     if isinstance(value, str) and (not _PLAIN.fullmatch(value) or _reads_as_other(value)):
         escaped = _BEFORE_QUOTE.sub(r"\1\1", value).replace("'", "\\'")
         return f"'{escaped}'"

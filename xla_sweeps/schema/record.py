@@ -355,10 +355,8 @@ def wall_s(record: Record) -> float:
     """Wall time of a replicate, seconds; without waits for its turn in a sweep."""
     turns_s = record.seconds.get("turns", 0.0)
     with contextlib.suppress(ValueError, TypeError):  # TypeError: one has a time zone, one has not
-        begun, ended = (
-            datetime.datetime.fromisoformat(text)
-            for text in (record.started_at, record.finished_at)
-        )
+        ends = (record.started_at, record.finished_at)
+        begun, ended = map(datetime.datetime.fromisoformat, ends)
         return max(0.0, (ended - begun).total_seconds() - turns_s)
     return float(sum(record.seconds.values())) - turns_s
 
