@@ -52,9 +52,6 @@ def test_the_row_of_a_mode_alone_is_kept_as_it_is(
 
 def test_the_run_of_a_mode_alone_has_its_throughput_and_no_baseline() -> None:
     keys = run_summary([ALONE], summarize([ALONE]))
-    assert (keys["throughput"], keys["candidate"], keys["status"]) == (
-        pytest.approx(40.0),
-        "xla",
-        "ok",
-    )
+    assert keys["throughput"] == pytest.approx(40.0)
+    assert (keys["candidate"], keys["status"]) == ("xla", "ok")
     assert not {"speedup", "baseline"} & keys.keys()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -152,28 +152,19 @@ def test_sizes_come_from_the_rounds_of_modes_that_did_not_fail() -> None:
     assert of(sizes, "graph_host") == []
 
 
-@pytest.mark.parametrize(
-    ("jit_compile", "references"),
-    [
-        (
-            False,
-            {"predict": "graph_host", "predict_graph": "graph_host", "predict_xla": "xla_host"},
-        ),
-        (True, {"predict": "xla_host", "predict_graph": "graph_host", "predict_xla": "xla_host"}),
-    ],
-)
+@pytest.mark.parametrize(("jit_compile", "reference"), [(False, "graph_host"), (True, "xla_host")])
 def test_a_way_is_compared_with_the_function_of_the_same_jit_compile(
-    jit_compile: bool, references: dict[str, str]
+    jit_compile: bool, reference: str
 ) -> None:
+    references = {"predict": reference, "predict_graph": "graph_host", "predict_xla": "xla_host"}
     labels = ("call_host", "graph_host", "xla_host", *references)
-    made: Callable[[str], Any] = lambda label: make_outcome(  # noqa: E731
-        effective={"in_force": True, **({"jit_compile": jit_compile} if label == "predict" else {})}
-    )
+    modes = {label: make_outcome() for label in labels}
+    modes["predict"] = make_outcome(effective={"in_force": True, "jit_compile": jit_compile})
     measured = make_record(
         dict.fromkeys(labels, 0.1),
         noise=0.01,
         config=config_of("predict", *labels),
-        modes={label: made(label) for label in labels},
+        modes=modes,
     )
     (size,) = sizes_of(summarized([[measured]]))
     fixed = {"graph_host": "", "call_host": "graph_host", "xla_host": "graph_host"}

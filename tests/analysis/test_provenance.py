@@ -106,23 +106,10 @@ def test_versions_are_those_that_were_loaded() -> None:
 
 
 def test_telemetry_is_the_extremes_over_processes() -> None:
-    records = [
-        make_record(
-            contamination={
-                "foreign_cores": 0.1,
-                "gpu_sm_mhz": [1200.0, 1410.0],
-                "gpu_celsius": [40.0, 61.0],
-            },
-            gpu=(GpuSpan(rounds=(0, 9), elapsed_s=1.0, watts=655.0),),
-        ),
-        make_record(
-            contamination={
-                "foreign_cores": 0.4,
-                "gpu_sm_mhz": [1100.0, 1400.0],
-                "gpu_celsius": [40.0, 66.0],
-            }
-        ),
-    ]
+    first = {"foreign_cores": 0.1, "gpu_sm_mhz": [1200.0, 1410.0], "gpu_celsius": [40.0, 61.0]}
+    second = {"foreign_cores": 0.4, "gpu_sm_mhz": [1100.0, 1400.0], "gpu_celsius": [40.0, 66.0]}
+    span = GpuSpan(rounds=(0, 9), elapsed_s=1.0, watts=655.0)
+    records = [make_record(contamination=first, gpu=(span,)), make_record(contamination=second)]
     assert provenance.telemetry_of(records) == {
         "sm_clock_mhz_low": 1100.0,
         "sm_clock_mhz_high": 1410.0,

@@ -155,13 +155,9 @@ def test_how_far_apart_models_are_is_given_for_each_resolution_and_device() -> N
 
 def test_machines_with_one_short_name_stand_apart_and_a_finding_names_its_mode_once() -> None:
     devices = [f"Intel(R) Xeon(R) Processor @ 2.{digit}0GHz" for digit in "18"]
-    keras: dict[str, Any] = {
-        "scenario": "predict",
-        "candidate": "predict_xla",
-        "baseline": "predict_graph",
-    }
+    pair: dict[str, Any] = {"candidate": "predict_xla", "baseline": "predict_graph"}
     rows = [
-        line(f"m{rate}", float(rate), device=device, **keras)
+        line(f"m{rate}", float(rate), device=device, scenario="predict", **pair)
         for device in devices
         for rate in range(1, 7)
     ]
@@ -172,10 +168,8 @@ def test_machines_with_one_short_name_stand_apart_and_a_finding_names_its_mode_o
 
 
 def test_pairs_without_an_inversion_are_an_answer_too() -> None:
-    small, large = (
-        line("v2", 80.0, family="MobileNetV2", params=3.5e6),
-        line("v1", 40.0, family="MobileNetV1", params=4.2e6),
-    )
+    small = line("v2", 80.0, family="MobileNetV2", params=3.5e6)
+    large = line("v1", 40.0, family="MobileNetV1", params=4.2e6)
     shown = study_of(small, large)["inversions"]
     assert shown.lines == ()
     words = "Pairs of a line in which the larger model is faster"

@@ -89,14 +89,10 @@ def test_an_effort_that_gives_up_raises_no_flag_for_it(ends: bool) -> None:
 @pytest.mark.parametrize("speedup", [0.9, 1.0, 1.02])
 def test_nothing_breaks_even_unless_it_is_known_to_be_faster(speedup: float) -> None:
     times = {"graph": 0.2, "xla": 0.2 / speedup}
-    row = headline([make_record(times, noise=0.03, seed=2)])
-    assert row.speedup.verdict is not Verdict.FASTER
-    assert row.speedup.compile_s_extra is not None
-    assert (
-        row.speedup.break_even_calls,
-        row.speedup.break_even_low,
-        row.speedup.break_even_high,
-    ) == (None, None, None)
+    columns = headline([make_record(times, noise=0.03, seed=2)]).speedup
+    assert columns.verdict is not Verdict.FASTER
+    assert columns.compile_s_extra is not None
+    assert columns.break_even_calls is columns.break_even_low is columns.break_even_high is None
 
 
 @settings(max_examples=30, deadline=None)
@@ -104,21 +100,17 @@ def test_nothing_breaks_even_unless_it_is_known_to_be_faster(speedup: float) -> 
 def test_swapping_baseline_and_candidate_inverts_the_speedup(
     first: float, second: float, seed: int
 ) -> None:
-    forward = headline([make_record({"graph": first, "xla": second}, noise=0.05, seed=seed)])
+    record = make_record({"graph": first, "xla": second}, noise=0.05, seed=seed)
+    forward = headline([record])
     backward = headline([make_record({"graph": second, "xla": first}, noise=0.0, seed=seed)])
     assert forward.speedup.value is not None
     assert backward.speedup.value == pytest.approx(second / first)
-    record = make_record({"graph": first, "xla": second}, noise=0.05, seed=seed)
-    renamed = tuple(
-        replace(
-            round_,
-            blocks=tuple(
-                replace(b, mode={"graph": "xla", "xla": "graph"}[b.mode]) for b in round_.blocks
-            ),
-        )
-        for round_ in record.rounds
-    )
-    swapped = headline([replace(record, rounds=renamed)])
+    other = {"graph": "xla", "xla": "graph"}
+    renamed = [
+        replace(one, blocks=tuple(replace(block, mode=other[block.mode]) for block in one.blocks))
+        for one in record.rounds
+    ]
+    swapped = headline([replace(record, rounds=tuple(renamed))])
     assert swapped.speedup.value == pytest.approx(1 / forward.speedup.value)
     assert swapped.speedup.low == pytest.approx(1 / (forward.speedup.high or math.nan))
 
@@ -208,9 +200,8 @@ def test_p99_needs_a_thousand_calls() -> None:
     assert summary.modes[0].columns.latency_p50_ms == pytest.approx(200.0)
     assert summary.modes[0].columns.latency_p99_ms is None
     modes = {"graph": make_outcome(0.2, latencies_s=(0.2,) * 1000), "xla": make_outcome(0.1)}
-    assert summarize([make_record(modes=modes)]).modes[0].columns.latency_p99_ms == pytest.approx(
-        200.0
-    )
+    (slow, _) = summarize([make_record(modes=modes)]).modes
+    assert slow.columns.latency_p99_ms == pytest.approx(200.0)
 
 
 def test_memory_is_that_of_steady_calls_and_unknown_in_older_records() -> None:
@@ -288,13 +279,8 @@ def test_a_row_says_whether_multiply_accumulates_are_only_a_lower_bound(
 def test_a_row_flags_an_eager_mode_that_is_a_graph_and_a_model_that_is_a_replica() -> None:
     model = replace(MODEL, eager_is_graph=True, replica_of="https://tfhub.dev/x/1")
     (row,) = summarize([make_record(model=model)]).comparisons
-    assert (row.trial.eager_is_graph, row.trial.replica_of, row.failure.mode) == (
-        True,
-        "https://tfhub.dev/x/1",
-        "",
-    )
-    columns = row_dict(row)
-    assert columns["eager_is_graph"] is True
+    assert row.trial.eager_is_graph is row_dict(row)["eager_is_graph"] is True
+    assert (row.trial.replica_of, row.failure.mode) == ("https://tfhub.dev/x/1", "")
 
 
 def test_the_precision_of_a_row_is_the_share_of_the_types_that_are_multiplied() -> None:

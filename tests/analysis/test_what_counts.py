@@ -120,9 +120,8 @@ def test_contaminated_rounds_of_a_replicate_cut_short_do_not_stand_beside_clean_
         rounds=make_rounds({"graph": 0.2, "xla": 0.4}, count=9, dirty=range(4)),
     )
     speedups = [headline(group).speedup for group in ([*records, short], records)]
-    assert (
-        len({(one.value, one.low, one.high, one.replicates, one.rounds) for one in speedups}) == 1
-    )
+    figures = {(one.value, one.low, one.high, one.replicates, one.rounds) for one in speedups}
+    assert len(figures) == 1
 
 
 def test_a_mode_that_only_a_contaminated_replicate_measured_is_shown_as_contaminated() -> None:
@@ -188,11 +187,8 @@ def test_a_mode_with_wrong_results_keeps_its_timings_and_loses_its_speedup(statu
 def test_a_mode_that_failed_leaves_a_row_with_its_reason() -> None:
     modes = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP, "no kernel")}
     row = headline([make_record({"graph": 0.2}, modes=modes)])
-    assert (row.speedup.verdict, row.status, row.failure.message) == (
-        Verdict.FAILED,
-        Status.UNSUPPORTED_OP,
-        "no kernel",
-    )
+    assert (row.speedup.verdict, row.status) == (Verdict.FAILED, Status.UNSUPPORTED_OP)
+    assert row.failure.message == "no kernel"
     assert row.candidate.throughput_samples_per_s is None
     assert row.baseline.throughput_samples_per_s == pytest.approx(20.0)
 
@@ -257,12 +253,8 @@ def cut(rounds: int, *, status: Status = Status.INTERRUPTED, **changes: Any) -> 
     """A replicate of an effort of at least ten rounds that ended after so many."""
     config = {**CONFIG, "effort": {"name": "quick", "rounds_min": 10}}
     failure = Failure(phase=Phase.MEASURE, kind="interrupted", message="interrupted")
-    fields: dict[str, Any] = {
-        "flags": (Flagged("cut_short"),),
-        "failure": failure,
-        "config": config,
-    }
-    return make_record(count=rounds, status=status, **{**fields, **changes})
+    also: dict[str, Any] = {"flags": (Flagged("cut_short"),), **changes}
+    return make_record(count=rounds, status=status, failure=failure, config=config, **also)
 
 
 def test_a_replicate_that_was_cut_short_counts_from_the_least_rounds_of_its_effort_on() -> None:

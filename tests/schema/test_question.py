@@ -154,19 +154,16 @@ def test_the_list_of_settings_has_those_of_nested_dataclasses() -> None:
 
 def test_a_trial_in_tf32_is_another_question_and_is_named_so() -> None:
     gpu = replace(TRIAL, device="gpu:0")
-    rows = [
-        summarize(
-            [
-                make_record(
-                    trial=replace(gpu, tf32=tf32),
-                    trial_id=f"{tf32:016}",
-                    device={"kind": "gpu", "name": "NVIDIA H100"},
-                    model=replace(make_record().model, macs_by_type={"f32": 9}),
-                )
-            ]
-        ).comparisons[0]
+    records = [
+        make_record(
+            trial=replace(gpu, tf32=tf32),
+            trial_id=f"{tf32:016}",
+            device={"kind": "gpu", "name": "NVIDIA H100"},
+            model=replace(make_record().model, macs_by_type={"f32": 9}),
+        )
         for tf32 in (False, True)
     ]
+    rows = [summarize([record]).comparisons[0] for record in records]
     assert [row.trial.tf32 for row in rows] == [False, True]
     assert [row.trial.effective_precision for row in rows] == ["f32", "tf32"]
     columns = columns_of(rows)
