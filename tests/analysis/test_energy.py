@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 from factories import make_outcome, make_record
+from headline_rows import headline
 
-from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.schema.columns import ModeColumns
 from xla_sweeps.schema.measurement import Energy, Metered
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import ComparisonRow
 
 BATCH = 4
 
@@ -36,10 +35,6 @@ def record(replicate: int = 0, *, drift: float = 1.0, dirty: str = "") -> Record
     )
 
 
-def row(*records: Record) -> ComparisonRow:
-    return summarize(records).comparisons[0]
-
-
 def ends(columns: ModeColumns) -> tuple[float, float]:
     """The interval of the joules of a sample."""
     low, high = columns.joules_per_sample_low, columns.joules_per_sample_high
@@ -49,7 +44,7 @@ def ends(columns: ModeColumns) -> tuple[float, float]:
 
 
 def test_joules_are_those_of_a_sample_of_each_mode() -> None:
-    columns = row(record())
+    columns = headline([record()])
     assert columns.candidate.joules_per_sample == pytest.approx(400 / 200 / BATCH, rel=1e-3)
     assert columns.baseline.joules_per_sample == pytest.approx(400 / 100 / BATCH, rel=1e-3)
     low, high = ends(columns.baseline)
@@ -57,7 +52,7 @@ def test_joules_are_those_of_a_sample_of_each_mode() -> None:
 
 
 def test_the_idle_power_stands_beside_them() -> None:
-    facts = row(record()).provenance
+    facts = headline([record()]).provenance
     assert facts.energy == "GPU"
     assert facts.idle_watts == pytest.approx(20, rel=1e-3)
     assert facts.idle_watts_low is not None
@@ -65,12 +60,12 @@ def test_the_idle_power_stands_beside_them() -> None:
 
 
 def test_more_replicates_narrow_the_interval() -> None:
-    def width(*records: Record) -> float:
-        low, high = ends(row(*records).baseline)
+    def width(records: list[Record]) -> float:
+        low, high = ends(headline(records).baseline)
         return high / low
 
-    assert width(*(record(number) for number in range(4))) < width(record())
-    assert width(record(drift=1.3)) > width(record())
+    assert width([record(number) for number in range(4)]) < width([record()])
+    assert width([record(drift=1.3)]) > width([record()])
 
 
 @pytest.mark.parametrize(
@@ -82,6 +77,6 @@ def test_more_replicates_narrow_the_interval() -> None:
     ],
 )
 def test_what_is_not_known_is_missing_and_says_why(changes: dict[str, Any], why: str) -> None:
-    columns = row(replace(record(dirty="busy"), **changes))
+    columns = headline([replace(record(dirty="busy"), **changes)])
     assert columns.provenance.energy == why
     assert columns.candidate.joules_per_sample is None

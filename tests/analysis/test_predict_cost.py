@@ -160,12 +160,8 @@ def test_a_way_is_compared_with_the_function_of_the_same_jit_compile(
     labels = ("call_host", "graph_host", "xla_host", *references)
     modes = {label: make_outcome() for label in labels}
     modes["predict"] = make_outcome(effective={"in_force": True, "jit_compile": jit_compile})
-    measured = make_record(
-        dict.fromkeys(labels, 0.1),
-        noise=0.01,
-        config=config_of("predict", *labels),
-        modes=modes,
-    )
+    times, config = dict.fromkeys(labels, 0.1), config_of("predict", *labels)
+    measured = make_record(times, noise=0.01, config=config, modes=modes)
     (size,) = sizes_of(summarized([[measured]]))
     fixed = {"graph_host": "", "call_host": "graph_host", "xla_host": "graph_host"}
     assert dict(size.references) == {**fixed, **references}

@@ -18,10 +18,9 @@ from xla_sweeps.analysis.interval import (
     break_even,
     difference_of,
     figure_within,
-    interval_of,
+    interval_alone,
 )
 from xla_sweeps.analysis.measured import measured_of
-from xla_sweeps.analysis.pool import NOTHING
 from xla_sweeps.analysis.stats import MIN_PAIRS, Interval, signed_rank_interval
 from xla_sweeps.schema.measurement import Flag, Status
 from xla_sweeps.schema.modes import Execution, mode_of
@@ -241,4 +240,4 @@ def _interval(name: str, logs: Rounds, on_gpu: bool) -> Interval:
     """The interval of logs, from each process's rounds and what processes differ by."""
     within = [signed_rank_interval(each) for each in logs]
     figure = figure_within(name, (), within, [each.size for each in logs], on_gpu=on_gpu)
-    return interval_of(figure, NOTHING.prior(figure))
+    return interval_alone(figure)
