@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from factories import TRIAL, failed_outcome, make_record
+from factories import TRIAL, change_blocks, failed_outcome, make_record
 
 from xla_sweeps.analysis.shapes import Price, Way, pays_from, price_of, steps_of
 from xla_sweeps.analysis.summary import summarize
@@ -31,17 +31,11 @@ def planted(
     rng = np.random.default_rng(seed)
     trial = replace(TRIAL, scenario=Scenario.NEW_SHAPES, shapes=shapes, modes=tuple(FIRST))
     record = make_record(dict.fromkeys(FIRST, 1.0), count=10, trial=trial, **more)
-    rounds = [
-        replace(
-            one,
-            blocks=tuple(
-                replace(block, parts_ns=parts_of(block.mode, shapes, rng, noise))
-                for block in one.blocks
-            ),
-        )
-        for one in record.rounds
-    ]
-    return replace(record, rounds=tuple(rounds))
+    rounds = change_blocks(
+        record.rounds,
+        lambda block: replace(block, parts_ns=parts_of(block.mode, shapes, rng, noise)),
+    )
+    return replace(record, rounds=rounds)
 
 
 def parts_of(
@@ -141,15 +135,12 @@ def test_a_mode_that_compiles_for_each_value_is_told_apart() -> None:
 
 def test_contaminated_rounds_do_not_count() -> None:
     record = planted()
-    slow = replace(
-        record.rounds[0],
-        dirty="other load",
-        blocks=tuple(
-            replace(one, parts_ns={name: 100 * ns for name, ns in one.parts_ns.items()})
-            for one in record.rounds[0].blocks
-        ),
+    (slow,) = change_blocks(
+        record.rounds[:1],
+        lambda one: replace(one, parts_ns={name: 100 * ns for name, ns in one.parts_ns.items()}),
     )
-    clean, spoilt = priced(record), priced(replace(record, rounds=(slow, *record.rounds[1:])))
+    rounds = (replace(slow, dirty="other load"), *record.rounds[1:])
+    clean, spoilt = priced(record), priced(replace(record, rounds=rounds))
     assert way(spoilt, "xla").once_s.estimate == pytest.approx(
         way(clean, "xla").once_s.estimate, rel=0.02
     )

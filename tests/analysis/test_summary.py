@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from direct import Direct
-from factories import MODEL, failed_outcome, make_outcome, make_record
+from factories import MODEL, change_blocks, failed_outcome, make_outcome, make_record
 from headline_rows import TIMES, headline
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -106,11 +106,8 @@ def test_swapping_baseline_and_candidate_inverts_the_speedup(
     assert forward.speedup.value is not None
     assert backward.speedup.value == pytest.approx(second / first)
     other = {"graph": "xla", "xla": "graph"}
-    renamed = [
-        replace(one, blocks=tuple(replace(block, mode=other[block.mode]) for block in one.blocks))
-        for one in record.rounds
-    ]
-    swapped = headline([replace(record, rounds=tuple(renamed))])
+    renamed = change_blocks(record.rounds, lambda block: replace(block, mode=other[block.mode]))
+    swapped = headline([replace(record, rounds=renamed)])
     assert swapped.speedup.value == pytest.approx(1 / forward.speedup.value)
     assert swapped.speedup.low == pytest.approx(1 / (forward.speedup.high or math.nan))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from typing import Any
 
@@ -215,6 +215,11 @@ def make_rounds(
         )
         for number in range(count)
     )
+
+
+def change_blocks(rounds: Iterable[Round], change: Callable[[Block], Block]) -> tuple[Round, ...]:
+    """The rounds with their blocks as a function makes them."""
+    return tuple(replace(one, blocks=tuple(map(change, one.blocks))) for one in rounds)
 
 
 def make_outcome(
