@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.estimates import figure
-from xla_sweeps.analysis.interval import Prior, built_in, contrast, is_noisy
+from xla_sweeps.analysis.interval import built_in, contrast, is_noisy
 from xla_sweeps.analysis.measured import samples_of
 from xla_sweeps.analysis.pool import NOTHING, Pool
 from xla_sweeps.schema.columns import ANCHOR_TAG
@@ -86,9 +86,7 @@ def is_anchor(record: Record) -> bool:
     return ANCHOR_TAG in record.tracker.tags
 
 
-def spans_of(
-    anchors: Iterable[tuple[str, str, str, Figure]], prior: Prior | None = None
-) -> dict[str, list[Span]]:
+def spans_of(anchors: Iterable[tuple[str, str, str, Figure]]) -> dict[str, list[Span]]:
     """The spans between neighbouring anchors over which a device's speed changed, by device."""
     by_trial: dict[tuple[str, str], list[tuple[str, Figure]]] = {}
     for device, trial, start, level in anchors:
@@ -98,7 +96,7 @@ def spans_of(
     for (device, _), measured in by_trial.items():
         ordered = sorted(measured, key=lambda one: one[0])
         for (begun, before), (ended, after) in itertools.pairwise(ordered):
-            assumed = prior or built_in("call", on_gpu=before.on_gpu)
+            assumed = built_in("call", on_gpu=before.on_gpu)
             interval = contrast((before, assumed), (after, assumed), floor=0.0).interval
             if max(interval.low, -interval.high) > math.log1p(DRIFT):
                 spans.setdefault(device, []).append((begun, ended))
