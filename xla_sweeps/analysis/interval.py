@@ -410,13 +410,10 @@ def break_even(extra_s: Bounds, call_s: Bounds, speedup: Bounds) -> Mapping[str,
     The logs of its three parts are combined as in `difference_of`. Extra time of which it is not
     known whether there is any gives the lower bound 0; extra time below 0 is paid back at once.
     """
-
-    def log_gain(ratio: Numbers) -> Numbers:
-        return np.log1p(-1 / np.maximum(ratio, 1.0))
-
     with np.errstate(divide="ignore", invalid="ignore"):
         extra = [np.log(np.maximum(0.0, seconds)) for seconds in extra_s]
-        call, gain = [np.log(seconds) for seconds in call_s], [log_gain(one) for one in speedup]
+        call = [np.log(seconds) for seconds in call_s]
+        gain = [np.log1p(-1 / np.maximum(ratio, 1.0)) for ratio in speedup]
         middle = extra[0] - call[0] - gain[0]
         below = np.sqrt(
             (extra[0] - extra[1]) ** 2 + (call[2] - call[0]) ** 2 + (gain[2] - gain[0]) ** 2

@@ -34,7 +34,8 @@ class Measured:
     """The records of one trial, ready to be summarized.
 
     Attributes:
-        records: those of the newest build, in order; `counted` are those whose figures count.
+        records: those of the newest build, in order.
+        counted: the clean ones of them, where one has enough rounds; else all.
         build_changed: whether records of an earlier build are left out.
     """
 
@@ -55,9 +56,11 @@ def measured_of(records: Sequence[Record]) -> Measured:
         raise ValueError("records of exactly one trial are needed")
     every = sorted(records, key=lambda record: record.replicate)
     kept, _ = newest(every, build_of)
+    clean = [record for record in kept if record.status is not Status.CONTAMINATED]
+    enough = any(len(counted_rounds(record)) >= stats.MIN_PAIRS for record in clean)
     return Measured(
         records=kept,
-        counted=_choose_records(kept),
+        counted=clean if enough else kept,
         labels=tuple(dict.fromkeys(label for record in kept for label in record.modes)),
         build_changed=len(kept) < len(every),
         samples=samples_of(kept),
@@ -83,13 +86,6 @@ def counted_rounds(record: Record) -> tuple[Round, ...]:
     least = record.trial.effort.rounds_min or stats.MIN_PAIRS
     enough = sum(not one.dirty for one in record.rounds) >= least
     return record.rounds if enough else ()
-
-
-def _choose_records(records: Sequence[Record]) -> Sequence[Record]:
-    """The clean records, where one has enough rounds; else all."""
-    clean = [record for record in records if record.status is not Status.CONTAMINATED]
-    enough = any(len(counted_rounds(record)) >= stats.MIN_PAIRS for record in clean)
-    return clean if enough else records
 
 
 def figures_of(trial: Measured) -> dict[Key, Figure]:

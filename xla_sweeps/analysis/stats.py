@@ -157,20 +157,11 @@ def stationary(first: Sequence[float], second: Sequence[float], *, tolerance: fl
 
     The trend is the Theil-Sen slope times the length of both windows, relative to the median.
     """
-    early, late = statistics.median(first), statistics.median(second)
-    middle = statistics.median([*first, *second])
+    early, late, both = statistics.median(first), statistics.median(second), [*first, *second]
+    middle = statistics.median(both)
     if middle <= 0 or abs(late - early) > tolerance * middle:
         return False
-    return abs(theil_slope([*first, *second])) * (len(first) + len(second)) <= tolerance * middle
-
-
-def theil_slope(values: Sequence[float]) -> float:
-    """The Theil-Sen slope of evenly spaced values: the median of the slopes of all pairs.
-
-    References:
-        Sen (1968), Estimates of the regression coefficient based on Kendall's tau.
-    """
-    return float(np.median(_slopes(values)))
+    return abs(float(np.median(_slopes(both)))) * len(both) <= tolerance * middle
 
 
 def trend_interval(values: Sequence[float], *, level: float = 0.95) -> Interval:
@@ -254,7 +245,7 @@ def ratio_interval(log_ratios: Sequence[float] | _Numbers) -> Interval:
 
 
 def _slopes(values: Sequence[float]) -> _Numbers:
-    """Slopes between all pairs of evenly spaced values."""
+    """Slopes between all pairs of evenly spaced values; their median is the Theil-Sen slope."""
     numbers = np.asarray(values, dtype=float)
     first, second = np.triu_indices(numbers.size, k=1)
     slopes: _Numbers = (numbers[second] - numbers[first]) / (second - first)
