@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,23 +34,10 @@ DAILY = (("heavy", 1), ("uneven", 3))
 """Kinds of processes, and replicates, whose coverage is simulated with each change."""
 
 
-def figure(
-    replicates: int,
-    between: float,
-    *,
-    mean: float = 0.0,
-    within: float = WITHIN,
-    labels: tuple[str, ...] = PAIR,
-    name: str = "speedup",
-) -> Figure:
-    return Figure(
-        name=name,
-        labels=labels,
-        replicates=replicates,
-        mean=mean,
-        within=within**2,
-        between=between**2,
-    )
+def figure(replicates: int, between: float, *, within: float = WITHIN, **more: Any) -> Figure:
+    """A figure with these standard deviations between processes and within one."""
+    fields: dict[str, Any] = {"name": "speedup", "labels": PAIR, "mean": 0.0, **more}
+    return Figure(replicates=replicates, within=within**2, between=between**2, **fields)
 
 
 def evidence(trial: str, *figures: Figure, host: str = "h", at: int = 0) -> Evidence:
@@ -106,7 +94,7 @@ def test_a_few_noisy_trials_do_not_widen_the_intervals_of_all_others() -> None:
 
 def test_processes_are_expected_to_differ_more_where_rounds_do_if_they_did() -> None:
     scattered = [
-        replace(figure(3, 0.4 * scatter, within=scatter / 4), scatter=scatter**2)
+        figure(3, 0.4 * scatter, within=scatter / 4, scatter=scatter**2)
         for scatter in (0.01, 0.02, 0.05, 0.2) * 5
     ]
     alike = [replace(one, between=0.02**2) for one in scattered]
@@ -118,7 +106,7 @@ def test_processes_are_expected_to_differ_more_where_rounds_do_if_they_did() -> 
 
 
 def test_a_gpu_learns_from_its_own_assumption() -> None:
-    quiet = replace(figure(3, 0.001, within=0.0), scatter=0.003**2)
+    quiet = figure(3, 0.001, within=0.0, scatter=0.003**2)
     assert prior_of([replace(quiet, on_gpu=True)]).between < 0.004**2 < prior_of([quiet]).between
     assert NOTHING.prior(replace(quiet, on_gpu=True)) == built_in("speedup", on_gpu=True)
 
@@ -193,13 +181,9 @@ def test_the_floor_is_that_of_the_host_and_of_its_latest_pairs() -> None:
 def test_pairs_that_the_host_holds_up_raise_no_floor_of_a_busy_gpu() -> None:
     """Anchors of 96 px on an H100: copies 10 % apart, rounds that scatter by 20 %."""
     source = np.random.default_rng(1)
+    twin: dict[str, Any] = {"labels": TWINS, "on_gpu": True}
     pairs = [
-        evidence(
-            str(number),
-            replace(
-                figure(1, 0, mean=mean, within=0.05, labels=TWINS), on_gpu=True, scatter=scatter**2
-            ),
-        )
+        evidence(str(number), figure(1, 0, mean=mean, within=0.05, scatter=scatter**2, **twin))
         for scatter, spread in ((0.2, 0.3), (0.003, 0.0015))
         for number, mean in enumerate(source.normal(0, spread, 20))
     ]
