@@ -25,10 +25,7 @@ class Entry(StrEnum):
     @property
     def is_method(self) -> bool:
         """True for one of the model's own methods, which are Keras's."""
-        return self in (
-            *(Entry.PREDICT, Entry.PREDICT_ON_BATCH, Entry.TRAIN_ON_BATCH),
-            *(Entry.FIT, Entry.FIT_NUMPY),
-        )
+        return self.fits or self in (Entry.PREDICT, Entry.PREDICT_ON_BATCH, Entry.TRAIN_ON_BATCH)
 
     @property
     def fits(self) -> bool:
