@@ -64,24 +64,14 @@ def test_contaminated_rounds_and_too_few_tell_nothing_of_drift() -> None:
 
 
 def test_only_trials_between_anchors_that_differ_are_flagged() -> None:
-    anchors = [
-        anchor(0, 0.100),
-        anchor(10, 0.101),
-        anchor(20, 0.130),
-        anchor(30, 0.131),
-        anchor(15, 0.5, "other"),
-    ]
-    spans = spans_of(anchors)
-    assert spans == {
-        f"{anchors[0].environment.get('host', '')} d": [
-            ("2026-01-01T00:10:00+00:00", "2026-01-01T00:20:00+00:00")
-        ]
-    }
+    levels = (0.100, 0.101, 0.130, 0.131)
+    anchors = [anchor(10 * place, level) for place, level in enumerate(levels)]
+    spans = spans_of([*anchors, anchor(15, 0.5, "other")])
+    changed = ("2026-01-01T00:10:00+00:00", "2026-01-01T00:20:00+00:00")
+    assert spans == {f"{anchors[0].environment.get('host', '')} d": [changed]}
     records = [measured(5), measured(15), measured(25), measured(15, "other")]
-    assert [
-        noise.is_within(record.started_at, spans.get(noise.device_of(record), ()))
-        for record in records
-    ] == [False, True, False, False]
+    places = [(record.started_at, spans.get(noise.device_of(record), ())) for record in records]
+    assert [noise.is_within(*place) for place in places] == [False, True, False, False]
 
 
 @pytest.mark.exhaustive

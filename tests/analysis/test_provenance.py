@@ -7,27 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from composed import settings
 from factories import TRIAL, make_record
 
 from xla_sweeps.analysis import provenance
-from xla_sweeps.config import compose, settings
 from xla_sweeps.schema.environment_options import ENVIRONMENT
 from xla_sweeps.schema.options import OPTIONS
 from xla_sweeps.schema.overrides import asked_of
 from xla_sweeps.schema.record import GpuSpan
 from xla_sweeps.schema.trial import Data, InputSpec, Runtime, Training
-from xla_sweeps.system import devices
-
-DEVICE = devices.Device(kind="cpu", index=0, name="Some CPU")
-
-
-def settings_of(words: list[str]) -> settings.Settings:
-    return settings.settings_of(
-        compose.compose_config(words),
-        explicit={word.partition("=")[0] for word in words},
-        environ={},
-        device=DEVICE,
-    )
 
 
 @pytest.mark.parametrize(
@@ -41,11 +29,11 @@ def settings_of(words: list[str]) -> settings.Settings:
     ],
 )
 def test_the_command_repeats_the_words_that_asked_for_the_trial(words: list[str]) -> None:
-    first = settings_of(words)
+    first = settings(*words)
     record = make_record(trial=first.trial, words=tuple(words))
     command = provenance.command_of(record)
     assert shlex.split(command) == ["python", "-m", "xla_sweeps", *words]
-    assert settings_of(shlex.split(command)[3:]).trial == first.trial
+    assert settings(*shlex.split(command)[3:]).trial == first.trial
     assert provenance.command_of(replace(record, words=("model=vgg16",))) == ""
 
 

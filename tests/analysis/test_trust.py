@@ -31,13 +31,8 @@ def pairs(count: int, wrong: int, **changes: Any) -> list[ComparisonRow]:
     """A/A pairs, so many of them with intervals past 1 %."""
     different = {"speedup_low": 0.95, "speedup_high": 0.98, "verdict": Verdict.SLOWER}
     equal = {"speedup_low": 0.985, "speedup_high": 1.005, "verdict": Verdict.EQUIVALENT}
-    return [
-        with_columns(
-            PAIR,
-            **{**(different if number < wrong else equal), "p_value": 0.5, **changes},
-        )
-        for number in range(count)
-    ]
+    each = [different] * wrong + [equal] * (count - wrong)
+    return [with_columns(PAIR, **{**columns, "p_value": 0.5, **changes}) for columns in each]
 
 
 def tested(rows: list[ComparisonRow]) -> Trust:

@@ -114,11 +114,8 @@ def test_contaminated_rounds_of_a_replicate_cut_short_do_not_stand_beside_clean_
     None
 ):
     records = replicates(clean=2, contaminated=0)
-    short = replace(
-        records[0],
-        replicate=7,
-        rounds=make_rounds({"graph": 0.2, "xla": 0.4}, count=9, dirty=range(4)),
-    )
+    rounds = make_rounds({"graph": 0.2, "xla": 0.4}, count=9, dirty=range(4))
+    short = replace(records[0], replicate=7, rounds=rounds)
     speedups = [headline(group).speedup for group in ([*records, short], records)]
     figures = {(one.value, one.low, one.high, one.replicates, one.rounds) for one in speedups}
     assert len(figures) == 1
@@ -364,11 +361,8 @@ def test_modes_that_work_without_enough_rounds_have_no_verdict() -> None:
 
 
 def test_replicates_on_other_libraries_are_left_out() -> None:
-    environments = [{"loaded": {"libraries": {"cudnn": version}}} for version in ("90100", "91002")]
-    records = [
-        make_record(replicate=place, environment=environment)
-        for place, environment in enumerate(environments)
-    ]
+    old, new = ({"loaded": {"libraries": {"cudnn": version}}} for version in ("90100", "91002"))
+    records = [make_record(environment=old), make_record(replicate=1, environment=new)]
     assert headline(records).speedup.replicates == 1
     unknown = make_record(replicate=2, environment={})
     assert headline([records[1], unknown]).speedup.replicates == 2

@@ -188,9 +188,6 @@ def test_what_is_not_known_contradicts_nothing() -> None:
 def test_a_build_is_the_parameters_the_operations_and_the_libraries() -> None:
     model = replace(MODEL, params=5, fingerprint="ab")
     environment = {"loaded": {"libraries": {"cudnn": "91002"}}}
-    assert build_of(make_record(model=model, environment=environment)) == {
-        "params": "5",
-        "operations": "ab",
-        "cudnn": "91002",
-    }
+    known = {"params": "5", "operations": "ab", "cudnn": "91002"}
+    assert build_of(make_record(model=model, environment=environment)) == known
     assert build_of(make_record(model=replace(MODEL, params=None), environment={})) == {}
