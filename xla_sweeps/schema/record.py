@@ -102,14 +102,9 @@ class ModelFacts:
     @classmethod
     def of(cls, spec: ModelSpec) -> ModelFacts:
         """Facts of a model that was not built."""
-        return cls(
-            name=spec.name,
-            family=spec.family,
-            variant=spec.variant,
-            source=spec.source,
-            task=spec.task,
-            resolution_px=spec.resolution_px or 0,
-        )
+        same = ("name", "family", "variant", "source", "task")
+        facts = {name: getattr(spec, name) for name in same}
+        return cls(**facts, resolution_px=spec.resolution_px or 0)
 
     @property
     def size(self) -> str:
