@@ -27,14 +27,8 @@ OPTIONS = frozenset({"keras", "tf_xla_flags"})
 EXCEPTIONS: Mapping[str, Mapping[str, frozenset[str]]] = {
     "the table of backends, and what people call the modes and how they switch them on": {
         "schema/backend.py": frozenset({"xla_sweeps.backends.tensorflow.declaration:BACKEND"}),
-        "schema/modes.py": frozenset(
-            {
-                "tensorflow",
-                "tf.function(jit_compile=False)",
-                "tf.function(jit_compile=True)",
-                'tf.config.optimizer.set_jit("autoclustering")',
-            }
-        ),
+        "schema/modes.py": frozenset({"tensorflow", "tf.function(jit_compile=False)"})
+        | {"tf.function(jit_compile=True)", 'tf.config.optimizer.set_jit("autoclustering")'},
     },
     "options, and the keys under which W&B gives two versions back": {
         "schema/options.py": frozenset({"tf_xla_flags", "tf_xla_flags.NAME=VALUE", "keras=N"})
@@ -43,12 +37,8 @@ EXCEPTIONS: Mapping[str, Mapping[str, frozenset[str]]] = {
         "schema/trial.py": OPTIONS,
         **dict.fromkeys(
             (
-                "analysis/speedup.py",
-                "sweeps/race.py",
-                "cli/predict_cost.py",
-                "trial/tracking.py",
-                "report/terminal/tables.py",
-                "schema/trial_columns.py",
+                *("analysis/speedup.py", "sweeps/race.py", "cli/predict_cost.py"),
+                *("trial/tracking.py", "report/terminal/tables.py", "schema/trial_columns.py"),
             ),
             frozenset({"keras"}),
         ),
