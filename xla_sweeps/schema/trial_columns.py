@@ -10,8 +10,9 @@ from xla_sweeps.schema.modes import STARTING, TAKING_BATCHES, Scenario
 
 
 def _question(meaning: str, *, unit: str = "", default: Any = MISSING, **part: Any) -> Any:
-    """A column of the question, with what `Asked` says of it."""
-    asked = Asked(**part)
+    """A column of the question, with what `Asked` says of it; its default goes without saying."""
+    usual: dict[str, Any] = {} if default is MISSING else {"usual": str(default)}
+    asked = Asked(**usual, **part)
     return as_column(meaning, unit=unit, shown=PAGE | WANDB, asked=asked, default=default)
 
 
@@ -48,7 +49,6 @@ class TrialColumns:
         "a GPU multiplies float32 in TensorFloat-32 (`tf32=true`)",
         title="TF32",
         words="TF32",
-        usual="False",
         default=False,
     )
     scenario: str = _question(", ".join(Scenario), usual=str(Scenario.CALL))
@@ -58,7 +58,6 @@ class TrialColumns:
         unit="1",
         title="Batches a call",
         words="{} batches a call",
-        usual="1",
         default=1,
     )
     steps_per_execution: int = _question(
@@ -66,21 +65,18 @@ class TrialColumns:
         unit="1",
         title="Steps an execution",
         words="steps_per_execution {}",
-        usual="1",
         default=1,
     )
     copies: str = _question(
         "whether copies of a mode share a process (together), or each has its own (apart)",
         title="Copies",
         words="copies {}",
-        usual="together",
         default="together",
     )
     compile_cache: str = _question(
         f"the compiler's cache on disk in scenario `{STARTING}`: off, cold, warm",
         title="Compile cache",
         words="{} cache",
-        usual="off",
         default="off",
     )
     shapes: str = _question(
@@ -88,7 +84,6 @@ class TrialColumns:
         "and batch sizes, as `b7`",
         title="Shapes",
         words="shapes {}",
-        usual="",
         default="",
     )
     samples: int = as_column(
@@ -119,7 +114,6 @@ class TrialColumns:
         "empty for a model of your own",
         title="Weights",
         words="weights {}",
-        usual="random",
         blank="its own",
         default="random",
     )
