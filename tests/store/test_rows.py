@@ -428,9 +428,7 @@ def test_summaries_have_the_floor_and_the_drift_of_the_rows(tmp_path: Path) -> N
     assert only == {trial(3): records[trial(3)]}
 
 
-def test_the_floor_at_the_end_of_a_trial_comes_from_the_pairs_of_its_device(
-    tmp_path: Path,
-) -> None:
+def test_the_floor_at_the_end_of_a_trial_comes_from_the_pairs_of_its_device(tmp_path: Path) -> None:
     for number in AA_PAIRS:
         save(tmp_path, number, call_s=aa(number))
     end(tmp_path, 30, call_s=aa(6), device={"kind": "cpu", "name": "Another CPU"})

@@ -90,9 +90,7 @@ def test_what_only_hydra_can_set_counts_in_every_trial(word: str) -> None:
 
 @pytest.mark.parametrize("data", [("scenario=fit", "data=pictures"), ("scenario=fit",)])
 @pytest.mark.usefixtures("pictures")
-def test_the_batches_of_an_epoch_follow_from_their_size(
-    data: tuple[str, ...],
-) -> None:
+def test_the_batches_of_an_epoch_follow_from_their_size(data: tuple[str, ...]) -> None:
     given = dict(word.split("=") for word in data)
     for composer, values in (
         (Composer(data, slots=[SLOT], environ={}), {}),

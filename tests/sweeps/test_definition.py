@@ -41,7 +41,6 @@ CUSTOM: dict[str, Any] = {
     "metric": {"name": "speedup", "goal": "maximize"},
 }
 
-
 OPTUNA = {"engine": "optuna"}
 
 WRONG: list[tuple[Any, str]] = [
@@ -54,10 +53,7 @@ WRONG: list[tuple[Any, str]] = [
     ({**GRID, "run_cap": 0}, "run_cap=0: expected an integer above 0"),
     ({**GRID, "run_cap": -(10**5000)}, "run_cap=-10^5000: expected an integer above 0"),
     ({**GRID, "method": "bayes", "run_cap": 3}, "metric: expected {name: speedup, goal: maximize}"),
-    (
-        {**GRID, "metric": {"name": "a", "goal": "maximise"}},
-        "unknown goal 'maximise'. Did you",
-    ),
+    ({**GRID, "metric": {"name": "a", "goal": "maximise"}}, "unknown goal 'maximise'. Did you"),
     ({**GRID, "metric": {"name": "a", "goal": ["minimize"]}}, "unknown goal '['minimize']'"),
     (
         {"method": "grid", "parameters": {"learning_rate": {"min": "3e-4", "max": 0.1}}},

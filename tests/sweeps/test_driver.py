@@ -29,10 +29,7 @@ from xla_sweeps.sweeps.launchers.job import Ended, Job
 from xla_sweeps.sweeps.launchers.local import STOP_GRACE_S, LocalLauncher
 from xla_sweeps.sweeps.plan import assign_records
 
-PLACES = [
-    {"slots": 1, "AHEAD": "1"},
-    pytest.param({"slots": 2}, marks=pytest.mark.exhaustive),
-]
+PLACES = [{"slots": 1, "AHEAD": "1"}, pytest.param({"slots": 2}, marks=pytest.mark.exhaustive)]
 """One device on which a second trial prepares ahead, or two."""
 
 
@@ -188,9 +185,7 @@ def test_when_the_driver_is_killed_its_trials_end_and_a_rerun_completes_the_rest
     assert all(counts == {"ok": 1} for trial, counts in counted(tmp_path).items() if trial != "x")
 
 
-def test_records_that_others_add_are_counted_once_beside_the_known_ones(
-    tmp_path: Path,
-) -> None:
+def test_records_that_others_add_are_counted_once_beside_the_known_ones(tmp_path: Path) -> None:
     store, notes = Store(tmp_path), Notes()
     store.save(record("a", "contaminated", {}))
     store.save(record("a", "ok", {}))
@@ -223,9 +218,7 @@ class Holding(LocalLauncher):
 
 
 @pytest.mark.timeout(300)
-def test_a_signal_during_a_lock_stops_the_sweep_too(
-    tmp_path: Path,
-) -> None:
+def test_a_signal_during_a_lock_stops_the_sweep_too(tmp_path: Path) -> None:
     trials = [f"t{number}=ok" for number in range(50)]
     outcome, _ = drive(tmp_path, *trials, launcher=Holding(quick_launch(2)))
     assert outcome.signal_number == signal.SIGTERM
@@ -264,9 +257,7 @@ def test_several_drivers_share_a_sweep_and_measure_nothing_twice(tmp_path: Path)
     assert len(log.read_text().splitlines()) == count
 
 
-def test_records_of_other_processes_are_read_before_a_trial_is_started(
-    tmp_path: Path,
-) -> None:
+def test_records_of_other_processes_are_read_before_a_trial_is_started(tmp_path: Path) -> None:
     store, notes = Store(tmp_path), Notes()
     tasks = tasks_of(tmp_path, ["a=ok", "b=ok"])
     assign_records(tasks, load_runs(store), software={}, retry=())

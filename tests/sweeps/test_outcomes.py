@@ -195,9 +195,7 @@ class Full(Store):
         return super().save(record)
 
 
-def test_records_that_do_not_fit_on_a_full_disk_are_kept_until_they_do(
-    tmp_path: Path,
-) -> None:
+def test_records_that_do_not_fit_on_a_full_disk_are_kept_until_they_do(tmp_path: Path) -> None:
     store = Full(tmp_path, range(2, 5))
     cluster = Cluster(lambda trial, attempt: measured(trial, 2), slots=1)
     outcome, notes = drive(cluster, store, "a=ok*2", "b=ok*2")
@@ -315,9 +313,7 @@ def test_one_bad_node_among_good_ones_does_not_stop_the_sweep(
     assert outcome.counts == {"ok": 8}
 
 
-def test_the_remaining_time_counts_concurrent_jobs_and_not_nodes(
-    tmp_path: Path,
-) -> None:
+def test_the_remaining_time_counts_concurrent_jobs_and_not_nodes(tmp_path: Path) -> None:
     class Watching(Notes):
         left: tuple[float, float] | None = None
 

@@ -11,13 +11,7 @@ from pathlib import Path
 import pytest
 
 from xla_sweeps.system.devices import Device
-from xla_sweeps.system.leases import (
-    LEASES,
-    Leases,
-    lease_names,
-    whole_replicate,
-    without_leases,
-)
+from xla_sweeps.system.leases import LEASES, Leases, lease_names, whole_replicate, without_leases
 
 ME = f"(pid {os.getpid()})"
 

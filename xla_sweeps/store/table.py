@@ -16,7 +16,6 @@ if TYPE_CHECKING:  # slow to import
 ORDER = ("family", "model", "resolution_px", "batch_size", "candidate", "baseline", "trial_id")
 """The columns by which rows are shown and kept."""
 
-
 _ROWS_OF_TRIAL = 144  # more than the pairs of the modes that a trial may compare
 
 _MIN_ROWS = 100_000  # number that is always accepted: trials may have been removed

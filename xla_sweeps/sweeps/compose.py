@@ -41,7 +41,6 @@ _PLAIN = frozenset(options.NAMES) - set(options.NESTED) | {"model"}
 _ELSEWHERE = Slot(name="", device=devices.Device(kind="gpu", index=0, name=""))
 """Stands for a slot that is not known yet."""
 
-
 Known = frozenset[tuple[str, int]]
 """Trial and replicate number of records."""
 

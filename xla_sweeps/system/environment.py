@@ -42,10 +42,7 @@ _KEPT = (
 )
 """Variables that the measuring process gets, if neither name nor value looks like a secret."""
 
-_FOREIGN = (
-    r"NCCL_(?:COMM_ID|HOSTID)",
-    r"\w+_(?:SERVICE_(?:HOST|PORT\w*)|PORT(?:_\d+_\w+)?)",
-)
+_FOREIGN = (r"NCCL_(?:COMM_ID|HOSTID)", r"\w+_(?:SERVICE_(?:HOST|PORT\w*)|PORT(?:_\d+_\w+)?)")
 """Exceptions: addresses of a cluster's jobs and services, which would give each job an identity."""
 
 _HARMLESS = (
@@ -64,7 +61,6 @@ _NAMES_FILES = re.compile(
     r"|--(?!xla_gpu_cuda_data_dir\b)\w+=.*/"
 )
 """Flags of XLA that name files."""
-
 
 _FOR_FILES = re.compile(
     r".*(?:DUMP|TRACE(?![A-Z])|LOGS_OUT|COMPILE_DEBUG|_(?:DIR|FILE|PREFIX|TO)$).*", re.I

@@ -182,10 +182,7 @@ def joined(kind: str, server: WandbServer, folder: Path, *words: str) -> str:
 
 AGENTS_KINDS = ("command", "agents", "slurm_agents.sbatch")
 
-LAUNCHERS = (
-    *("wandb", "local", "ray"),
-    pytest.param("slurm", marks=needs_slurm),
-)
+LAUNCHERS = (*("wandb", "local", "ray"), pytest.param("slurm", marks=needs_slurm))
 
 
 @pytest.mark.parametrize("kind", [*AGENTS_KINDS, *LAUNCHERS])

@@ -96,10 +96,7 @@ class SlurmLauncher(Launcher):
             "metavar": "KEY=VALUE",
             "help": "an option of sbatch, as in partition=gpu (repeatable)",
         },
-        "chunk": {
-            "type": ONE_OR_MORE,
-            "help": "trials in one task of the job array (default: 1)",
-        },
+        "chunk": {"type": ONE_OR_MORE, "help": "trials in one task of the job array (default: 1)"},
         "slots": SLOTS,
     }
 
