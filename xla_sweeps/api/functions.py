@@ -153,8 +153,8 @@ def rounds(results_dir: str | Path = "results", where: str | None = None) -> Tab
         ConfigError: the filter is wrong.
         StoreError: there is nothing in the folder.
     """
-    from xla_sweeps.store.blocks import blocks_of
     from xla_sweeps.store.store import Store
+    from xla_sweeps.store.table import blocks_of
 
     rows = results(results_dir, where, baselines="all")
     store = Store(folder_given("results_dir", results_dir))

@@ -21,11 +21,10 @@ from xla_sweeps.report import row_cells, study
 from xla_sweeps.report.export import csv_text, write_chart, write_json, write_parquet, write_text
 from xla_sweeps.report.terminal.console import progress_bar, warn
 from xla_sweeps.report.terminal.tables import show_reasons, show_rows, show_tables
-from xla_sweeps.store.blocks import blocks_of
 from xla_sweeps.store.filter import matching, no_match, parse_filter, results_alone
 from xla_sweeps.store.rows import load, require
 from xla_sweeps.store.store import Store
-from xla_sweeps.store.table import add_price, rows_of
+from xla_sweeps.store.table import add_price, blocks_of, rows_of
 from xla_sweeps.system.text import count_noun
 
 RAW_FORMS = ("csv", "json", "parquet")

@@ -1,4 +1,4 @@
-"""Comparison rows as a column table: the only place that knows their types outside Python."""
+"""Rows and raw blocks as column tables: the only place that knows their types outside Python."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from xla_sweeps.analysis.cost import COST_COLUMNS, THROUGHPUTS, costs_of
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, columns_of, row_of
+from xla_sweeps.store.store import Store
 
 if TYPE_CHECKING:  # slow to import
     import pyarrow
@@ -106,6 +107,32 @@ def headlines(
         for headline, trial, request in zip(*columns, strict=True)
     ]
     return rows_of(table.filter(chosen)) if any(chosen) else []
+
+
+def blocks_of(store: Store, trials: pyarrow.ChunkedArray) -> tuple[pyarrow.Table, tuple[str, ...]]:
+    """The blocks of these trials, a row each, as measured; and a line for each unusable file."""
+    import pyarrow
+
+    text, count, real = pyarrow.string(), pyarrow.int64(), pyarrow.float64()
+    kinds = {"trial": text, "model": text, "replicate": count, "round": count, "mode": text}
+    kinds |= {"calls": count, "seconds": real, "fill_seconds": real}
+    schema = pyarrow.schema([*kinds.items(), ("contaminated", pyarrow.bool_())])
+    parts, problems = [schema.empty_table()], list[str]()
+    for name in trials.unique().to_pylist():
+        loaded = store.load(name)
+        problems += loaded.problems
+        blocks = [
+            (
+                *(name, record.model.name, record.replicate, each.round, block.mode, block.calls),
+                *(block.elapsed_ns / 1e9, block.fill_ns / 1e9, bool(each.dirty)),
+            )
+            for record in loaded.records.get(name, ())
+            for each in record.rounds
+            for block in each.blocks
+        ]
+        if blocks:
+            parts.append(pyarrow.table(list(map(list, zip(*blocks, strict=True))), schema=schema))
+    return pyarrow.concat_tables(parts), tuple(problems)
 
 
 def check_size(metadata: pyarrow.parquet.FileMetaData, trials: int) -> None:
