@@ -41,22 +41,20 @@ class Slot:
         return len(self.cores) or usable_cores()
 
 
-def slots_for(asked: str | None, *, present: Sequence[Device] | None = None) -> list[Slot]:
+def slots_for(asked: str | None) -> list[Slot]:
     """The slots of `--devices`: `gpu:0,gpu:1`, `cpu`, or `cpu:0,cpu:1` to split the cores in two.
 
-    None is every GPU, or the CPU where there is none, of the devices that are `present` (default:
-    this machine's).
+    None is every GPU, or the CPU where there is none.
 
     Raises:
         DeviceError: one is absent, or asked for twice, or there are more parts than cores.
     """
-    existing = list(devices() if present is None else present)
-    problems = gpu_problems() if present is None else ()
-    gpus = [device for device in existing if device.kind == "gpu"]
+    *gpus, cpu = devices()
+    problems = gpu_problems()
     if asked is None:
         if problems and not gpus:
             raise DeviceError(f"{'; '.join(problems)}; to measure the CPU: --devices=cpu")
-        return _gpu_slots(gpus) or [Slot(name="cpu", device=existing[-1])]
+        return _gpu_slots(gpus) or [Slot(name="cpu", device=cpu)]
     names = [name.strip() for name in asked.split(",") if name.strip()]
     if not names or len(set(names)) != len(names):
         raise DeviceError(
@@ -64,9 +62,9 @@ def slots_for(asked: str | None, *, present: Sequence[Device] | None = None) -> 
         )
     if all(_CPU_SLOT.fullmatch(name) for name in names):
         if len(names) == 1:
-            return [Slot(name=names[0], device=existing[-1])]
+            return [Slot(name=names[0], device=cpu)]
         count = len(names)
-        return _slots(names, [existing[-1]] * count, [os.sched_getaffinity(0)] * count)
+        return _slots(names, [cpu] * count, [os.sched_getaffinity(0)] * count)
     labels = {gpu.label: gpu for gpu in gpus} | {gpu.uuid: gpu for gpu in gpus if gpu.uuid}
     for name in names:
         if name not in labels:
