@@ -17,6 +17,11 @@ from xla_sweeps.errors import LockedError, StoreError
 from xla_sweeps.store.claim import claim_trial, is_claimed, remove_left
 
 
+def refuse(folder: Path, why: str) -> None:
+    with pytest.raises(StoreError, match=why), claim_trial(folder, "abc"):
+        pytest.fail("claimed")
+
+
 def test_the_same_trial_is_measured_by_one_process_at_a_time(tmp_path: Path) -> None:
     holder = subprocess.Popen(
         [
@@ -32,13 +37,7 @@ def test_the_same_trial_is_measured_by_one_process_at_a_time(tmp_path: Path) -> 
     )
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
-    with (
-        pytest.raises(
-            StoreError, match=rf"measured into .* by another process \(pid {holder.pid} on "
-        ),
-        claim_trial(tmp_path, "abc"),
-    ):
-        pytest.fail("claimed twice")
+    refuse(tmp_path, rf"measured into .* by another process \(pid {holder.pid} on ")
     with claim_trial(tmp_path, "another"):
         pass
     holder.kill()
@@ -69,11 +68,7 @@ def test_a_claim_that_is_not_a_file_of_its_own_is_refused_and_left_alone(
         os.mkfifo(path)
     else:
         path.mkdir()
-    with (
-        pytest.raises(StoreError, match=r"abc\.lock cannot be locked"),
-        claim_trial(tmp_path / "r", "abc"),
-    ):
-        pytest.fail("claimed")
+    refuse(tmp_path / "r", r"abc\.lock cannot be locked")
     assert (target.read_text() if target.exists() else "") in ("precious", "")
     assert target.exists() == (kind != "dangling link")
 
@@ -82,11 +77,7 @@ def test_a_linked_folder_of_claims_is_refused(tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "r").mkdir()
     (tmp_path / "r" / "claims").symlink_to(tmp_path / "outside")
-    with (
-        pytest.raises(StoreError, match="claims is a link or no folder"),
-        claim_trial(tmp_path / "r", "abc"),
-    ):
-        pytest.fail("claimed")
+    refuse(tmp_path / "r", "claims is a link or no folder")
     assert not list((tmp_path / "outside").iterdir())
 
 

@@ -78,6 +78,10 @@ def kept(folder: Path) -> list[ComparisonRow]:
     return sorted(table.rows_of(rows_.load(folder).table), key=key)
 
 
+def kept_of(folder: Path, number: int) -> list[ComparisonRow]:
+    return [row for row in kept(folder) if row.trial.trial_id == trial(number)]
+
+
 def key(row: ComparisonRow) -> tuple[str, str, str]:
     return row.trial.trial_id, row.baseline.mode, row.candidate.mode
 
@@ -224,10 +228,12 @@ def test_a_folder_without_records_has_no_rows(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def end(folder: Path, number: int, **changes: object) -> TrialSummary | None:
+def end(folder: Path, number: int, **changes: object) -> TrialSummary:
     """Save a record and end its trial."""
     save(folder, number, **changes)
-    return rows_.end_trial(Store(folder), trial(number))[0]
+    ended, _ = rows_.end_trial(Store(folder), trial(number))
+    assert ended is not None
+    return ended
 
 
 def aa(number: int) -> dict[str, float]:
@@ -276,7 +282,7 @@ def test_trials_of_other_settings_of_tensorflow_and_environments_share_no_floor(
     for number in AA_PAIRS:
         save(tmp_path, number, call_s=aa(number), **like)
     ended = end(tmp_path, 40, **like), end(tmp_path, 41, **unlike)
-    floors = [one.comparisons[0].speedup.floor for one in ended if one]
+    floors = [one.comparisons[0].speedup.floor for one in ended]
     assert floors[0] > 0.05
     assert floors[1] == 0.01
     floor_of = {row.trial.trial_id: row.speedup.floor for row in kept(tmp_path)}
@@ -294,22 +300,16 @@ def widths(rows: Iterable[ComparisonRow]) -> dict[tuple[str, str], float]:
 def test_intervals_learn_from_other_trials_at_the_end_of_a_trial_and_when_rows_are_loaded(
     tmp_path: Path,
 ) -> None:
-    alone = end(tmp_path, 1)
-    assert alone is not None
-    assumed = widths(alone.comparisons)
+    assumed = widths(end(tmp_path, 1).comparisons)
     for number in range(10, 13):
         for replicate in range(3):
             times = {**TIMES, "xla": 0.19 * (1 + 0.02 * replicate)}
             save(tmp_path, number, call_s=times, replicate=replicate, seed=9 * number + replicate)
     ended, _ = rows_.end_trial(Store(tmp_path), trial(12))
     assert ended is not None
-    rows = kept(tmp_path)
-    assert same(rows, from_records(tmp_path))
-    assert same(
-        sorted(ended.comparisons, key=key),
-        [row for row in rows if row.trial.trial_id == trial(12)],
-    )
-    learned = widths([row for row in rows if row.trial.trial_id == trial(1)])
+    assert same(kept(tmp_path), from_records(tmp_path))
+    assert same(sorted(ended.comparisons, key=key), kept_of(tmp_path, 12))
+    learned = widths(kept_of(tmp_path, 1))
     assert learned.keys() == assumed.keys()
     assert all(learned[pair] != pytest.approx(assumed[pair], rel=0.01) for pair in learned)
     for number in range(10, 13):
@@ -324,7 +324,6 @@ def test_trials_that_end_at_once_lose_nothing(tmp_path: Path) -> None:
         list(pool.map(lambda number: end(tmp_path, number, call_s=aa(number)), numbers))
         list(pool.map(lambda _: rows_.load(tmp_path), range(4)))
     ended = end(tmp_path, 40)
-    assert ended is not None
     assert same(kept(tmp_path), from_records(tmp_path))
     assert ended.comparisons[0].speedup.floor == pytest.approx(kept(tmp_path)[0].speedup.floor)
 
@@ -433,16 +432,11 @@ def test_the_floor_at_the_end_of_a_trial_comes_from_the_pairs_of_its_device(tmp_
         save(tmp_path, number, call_s=aa(number))
     end(tmp_path, 30, call_s=aa(6), device={"kind": "cpu", "name": "Another CPU"})
     ended = end(tmp_path, 40)
-    assert ended is not None
     floor = ended.comparisons[0].speedup.floor
     assert floor > 0.05
     assert {row.speedup.floor for row in kept(tmp_path) if row.trial.device == "Some CPU"} == {
         floor
     }
-    assert same(
-        sorted(ended.comparisons, key=key),
-        [row for row in kept(tmp_path) if row.trial.trial_id == trial(40)],
-    )
+    assert same(sorted(ended.comparisons, key=key), kept_of(tmp_path, 40))
     another = end(tmp_path, 41, device={"kind": "cpu", "name": "Another CPU"})
-    assert another is not None
     assert another.comparisons[0].speedup.floor == 0.01
