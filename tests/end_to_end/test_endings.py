@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from scripted_trials import records, start
 
-from xla_sweeps.system.scratch import PREFIX
+from xla_sweeps.system.files import SCRATCH_PREFIX
 
 REQUEST = ("model=mobilenet_v2", "resolution=32", "modes=[graph,xla]", "device=cpu", "ui=plain")
 
@@ -74,7 +74,7 @@ def test_nothing_is_left_outside_the_results_folder(tmp_path: Path) -> None:
         killed.kill()
         killed.communicate()
     wait_until(lambda: not list((tmp_path / "r" / "wandb").glob("tmp-*")))
-    assert [path.name.startswith(PREFIX) for path in elsewhere.iterdir()] == [True]
+    assert [path.name.startswith(SCRATCH_PREFIX) for path in elsewhere.iterdir()] == [True]
     trial = start(tmp_path / "r", *tracked, script="die-at:0", **own)
     output, _ = trial.communicate(timeout=300)
     assert "W&B" in output

@@ -1,18 +1,23 @@
-"""Read files of other people, and replace a file atomically."""
+"""Read files of other people, replace a file atomically, and have temporary folders removed."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
+from xla_sweeps.errors import StoreError
 from xla_sweeps.system.files import (
     READ_LIMIT_BYTES,
+    SCRATCH_PREFIX,
     private_folder,
     read_regular,
     replace_whole,
+    scratch_folder,
     tail,
 )
 
@@ -81,3 +86,57 @@ def test_a_pipe_is_not_replaced(tmp_path: Path) -> None:
         replace_whole(path, b"new")
     assert [*tmp_path.iterdir()] == [path]
     assert path.is_fifo()
+
+
+HOLD = """
+import os, signal
+from xla_sweeps.system.files import scratch_folder
+with scratch_folder() as folder:
+    (folder / "weights").write_bytes(b"1")
+    print(folder, flush=True)
+    signal.pause()
+"""
+
+
+@pytest.fixture
+def temporary(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return tmp_path
+
+
+def test_a_killed_process_s_folder_is_removed_by_the_next_and_a_used_one_is_not(
+    temporary: Path,
+) -> None:
+    command = [sys.executable, "-c", HOLD]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        held = Path(process.stdout.readline().strip())
+        try:
+            with scratch_folder() as own:
+                assert sorted(temporary.rglob(f"{SCRATCH_PREFIX}*")) == sorted([held, own])
+        finally:
+            process.kill()
+    assert (held / "weights").exists()
+    with scratch_folder() as own:
+        assert [*temporary.rglob(f"{SCRATCH_PREFIX}*")] == [own]
+        (own / "code").mkdir()
+    assert not [*temporary.rglob("*xla-sweeps-tmp*")]
+
+
+def test_a_link_in_place_of_a_folder_is_not_followed(temporary: Path) -> None:
+    with scratch_folder() as own:
+        place = own.parent
+    victim = temporary / "victim"
+    victim.mkdir()
+    (place / f"{SCRATCH_PREFIX}link").symlink_to(victim)
+    with scratch_folder():
+        assert victim.exists()
+
+
+def test_a_temporary_folder_that_cannot_be_used_is_named(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary / "absent"))
+    with pytest.raises(StoreError, match="set TMPDIR to another"), scratch_folder():
+        pass

@@ -211,7 +211,7 @@ def sweep(
     from xla_sweeps.store.derive import only
     from xla_sweeps.store.filter import results_alone
     from xla_sweeps.store.rows import load
-    from xla_sweeps.system.scratch import scratch_folder
+    from xla_sweeps.system.files import scratch_folder
 
     show = follower(progress)
     own = folder_given("results_dir", results_dir)

@@ -31,7 +31,7 @@ from xla_sweeps.schema.row import Figure
 from xla_sweeps.system import nvml, programs
 from xla_sweeps.system.devices import Device, usable_cores
 from xla_sweeps.system.environment import child_environment
-from xla_sweeps.system.scratch import scratch_folder
+from xla_sweeps.system.files import scratch_folder
 from xla_sweeps.trial import runner
 from xla_sweeps.trial.monitor import Sampler
 from xla_sweeps.trial.rounds import Progress

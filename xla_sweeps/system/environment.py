@@ -21,8 +21,8 @@ from xla_sweeps.schema.backend import Backend, backends
 from xla_sweeps.system import devices as machine
 from xla_sweeps.system import nvml
 from xla_sweeps.system.devices import Device, read_or_empty
+from xla_sweeps.system.files import scratch_folder
 from xla_sweeps.system.installation import install, version_of
-from xla_sweeps.system.scratch import scratch_folder
 from xla_sweeps.system.text import SECRET_NAME, SECRET_VALUE, redact
 from xla_sweeps.version import __version__
 

@@ -1,17 +1,21 @@
-"""Read and write in folders that other people may have filled, and replace a file atomically."""
+"""Read, replace and make files in folders that other people may have filled; temporary folders."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import re
+import shutil
 import stat
 import tempfile
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from xla_sweeps.errors import StoreError
 
 READ_LIMIT_BYTES = 64 * 2**20
 """The largest file that is read whole: a record of a long trial has less than a hundredth of it."""
@@ -129,7 +133,7 @@ def drop_lines(path: Path, expression: re.Pattern[bytes]) -> None:
 def replace_whole(path: Path, content: bytes) -> None:
     """Replace a file atomically: readers see the old content or the new one, never a part.
 
-    Its folder is created. It may not survive a power cut; `results.store` writes what must.
+    Its folder is created. It may not survive a power cut; `store.store` writes what must.
 
     Raises:
         OSError: it could not be written, or is a device, a pipe or a folder; no temporary file is
@@ -146,3 +150,49 @@ def replace_whole(path: Path, content: bytes) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+
+
+SCRATCH_PREFIX = "xla-sweeps-tmp-"
+"""Beginning of temporary folders' names: what a killed process left, the next one removes."""
+
+
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A new folder below the temporary one; it is removed at the end.
+
+    It is locked meanwhile, so that other processes, of other containers too, know that it is used.
+
+    Raises:
+        StoreError: it cannot be made.
+    """
+    try:
+        place = Path(tempfile.gettempdir())
+        _remove_left(place)
+        made = Path(tempfile.mkdtemp(prefix=f".{SCRATCH_PREFIX}", dir=place))
+    except OSError as error:
+        reason = f"the temporary folder cannot be used: {error.strerror}"
+        raise StoreError(f"{reason}: set TMPDIR to another, or see `ulimit -f`") from error
+    descriptor = os.open(made, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    folder = made.with_name(made.name[1:])
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            made = made.rename(folder)
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+        os.close(descriptor)
+
+
+def _remove_left(place: Path) -> None:
+    """Remove this user's folders of processes that have ended."""
+    for left in place.glob(f"{SCRATCH_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(left, flags)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(descriptor).st_uid == os.getuid():
+                    shutil.rmtree(left, ignore_errors=True)
+            finally:
+                os.close(descriptor)

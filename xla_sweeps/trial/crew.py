@@ -17,7 +17,7 @@ from xla_sweeps.schema.comparisons import by_backend
 from xla_sweeps.schema.measurement import Failure, ModeOutcome, Phase, Status
 from xla_sweeps.schema.modes import SCENARIOS, mode_of
 from xla_sweeps.schema.trial import ReplicateJob
-from xla_sweeps.system.scratch import scratch_folder
+from xla_sweeps.system.files import scratch_folder
 from xla_sweeps.trial import protocol, workers
 from xla_sweeps.trial.contender import Contender, PreparedMode
 from xla_sweeps.trial.failures import WorkerLost

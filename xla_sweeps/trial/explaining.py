@@ -16,10 +16,10 @@ from xla_sweeps.schema.explanation import Explanation, OpList
 from xla_sweeps.schema.modes import SCENARIOS, Scenario
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system import environment, programs
+from xla_sweeps.system.files import scratch_folder
 from xla_sweeps.system.installation import install
 from xla_sweeps.system.leases import Leases, whole_replicate
 from xla_sweeps.system.process import StopSignals, adopting_orphans
-from xla_sweeps.system.scratch import scratch_folder
 from xla_sweeps.trial import protocol, workers
 from xla_sweeps.trial.failures import WorkerLost
 from xla_sweeps.trial.monitor import Sampler

@@ -25,7 +25,7 @@ from xla_sweeps.schema.overrides import keys_of
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import Trial
 from xla_sweeps.system.environment import commit_of, cpu_environment
-from xla_sweeps.system.scratch import scratch_folder
+from xla_sweeps.system.files import scratch_folder
 from xla_sweeps.system.text import last_line_of
 from xla_sweeps.trial.workers import WorkerCommand, commands_of
 from xla_sweeps.version import __version__

@@ -27,10 +27,9 @@ from xla_sweeps.schema.modes import mode_of
 from xla_sweeps.schema.trial import Timeouts, Trial
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.environment import child_environment
-from xla_sweeps.system.files import drop_lines, tail, trim
+from xla_sweeps.system.files import drop_lines, scratch_folder, tail, trim
 from xla_sweeps.system.installation import cure
 from xla_sweeps.system.process import Readable, end_of, ends_within, signal_group
-from xla_sweeps.system.scratch import scratch_folder
 from xla_sweeps.system.text import redact
 from xla_sweeps.trial import protocol
 from xla_sweeps.trial.failures import (

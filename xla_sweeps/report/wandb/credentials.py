@@ -12,8 +12,8 @@ import msgspec
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.wandb.client import Helper
 from xla_sweeps.system.devices import read_or_empty
+from xla_sweeps.system.files import scratch_folder
 from xla_sweeps.system.installation import cure
-from xla_sweeps.system.scratch import scratch_folder
 from xla_sweeps.system.text import CREDENTIALS_RULE, has_credentials, redact
 
 ANSWER_S = 30.0

@@ -29,9 +29,9 @@ from xla_sweeps.sweeps.launchers.job import (
     wait,
 )
 from xla_sweeps.system.devices import cores_of_one
+from xla_sweeps.system.files import scratch_folder
 from xla_sweeps.system.installation import how_to_install
 from xla_sweeps.system.process import Assignment
-from xla_sweeps.system.scratch import scratch_folder
 
 CONNECT_S = 10.0
 

@@ -31,7 +31,7 @@ from xla_sweeps.sweeps.definition import load_sweep
 from xla_sweeps.sweeps.launchers import DEVICES, Launcher, Options, Screen
 from xla_sweeps.sweeps.launchers.job import wandb_variables
 from xla_sweeps.sweeps.launchers.slots import Slot, job_environment
-from xla_sweeps.system.files import replace_whole
+from xla_sweeps.system.files import replace_whole, scratch_folder
 from xla_sweeps.system.process import (
     Assignment,
     StopSignals,
@@ -40,7 +40,6 @@ from xla_sweeps.system.process import (
     signal_process,
     start_process,
 )
-from xla_sweeps.system.scratch import scratch_folder
 from xla_sweeps.system.text import file_name, last_line_of
 
 STAGGER_S = 2.0
