@@ -189,10 +189,8 @@ def usable_cores() -> int:
 @cache
 def cpu_name() -> str:
     """The processor's model name."""
-    for line in read_or_empty(Path("/proc/cpuinfo")).splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    named = re.search(r"^model name.*?:(.*)", read_or_empty(Path("/proc/cpuinfo")), re.M)
+    return named[1].strip() if named else platform.processor() or platform.machine()
 
 
 def _gpus() -> list[Device]:

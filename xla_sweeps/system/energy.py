@@ -91,19 +91,18 @@ def _gpu_uj(uuid: str) -> int | None:
 
 
 def _of_packages(root: Path) -> Meter:
-    # Left out are parts of a package (`intel-rapl:0:0`), the whole machine (`psys`) and a second
-    # interface to the same package (`intel-rapl-mmio`).
-    zones = [
-        (zone, package[1])
-        for zone in sorted((root / _ZONES).glob("intel-rapl:*"))
-        if (package := re.fullmatch(_PACKAGE, read_or_empty(zone / "name")))
-    ]
     cpus = root / "sys/devices/system/cpu"
     own = {
         read_or_empty(cpus / f"cpu{number}/topology/physical_package_id")
         for number in os.sched_getaffinity(0)
     }
-    used = [zone for zone, package in zones if package in own]
+    # Left out are parts of a package (`intel-rapl:0:0`), the whole machine (`psys`) and a second
+    # interface to the same package (`intel-rapl-mmio`).
+    used = [
+        zone
+        for zone in sorted((root / _ZONES).glob("intel-rapl:*"))
+        if (package := re.fullmatch(_PACKAGE, read_or_empty(zone / "name"))) and package[1] in own
+    ]
     if not used:
         return Meter(problem=f"this machine shows no energy counter of its CPU (/{_ZONES})")
     counters = []

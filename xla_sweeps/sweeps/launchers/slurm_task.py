@@ -6,7 +6,6 @@ SIGUSR1 (the time limit is near): the same, and the task requeues itself for the
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import socket
@@ -42,8 +41,7 @@ class _Task:
 
     def _stop_child(self) -> None:
         if self.child is not None:
-            with contextlib.suppress(ProcessLookupError):
-                self.child.send_signal(signal.SIGTERM)
+            self.child.terminate()
 
     def run(self, listed: ListedJob) -> bool:
         """Run a job; returns whether it ended, False where it was stopped before."""
