@@ -204,8 +204,7 @@ class _Parser:
             if _KINDS[column] is bool:
                 return partial(_mask, column=column, sign="=", value=True)
             _complain(
-                self.token,
-                f"expected one of = != < <= > >= ~ and a value after {named.text}",
+                self.token, f"expected one of = != < <= > >= ~ and a value after {named.text}"
             )
         sign = self._take()
         if self.token.kind not in ("word", "quoted"):

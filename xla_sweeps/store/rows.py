@@ -233,8 +233,7 @@ def end_trial(store: Store, trial_id: str) -> tuple[TrialSummary | None, tuple[s
 
 
 def _load_measured(
-    store: Store,
-    advance: Callable[[int, int], None] = lambda done, total: None,
+    store: Store, advance: Callable[[int, int], None] = lambda done, total: None
 ) -> tuple[pyarrow.Table, _Beside, tuple[str, ...]]:
     """The measured rows, what is kept beside them, and a line for each file that cannot be used."""
     folders = dict(store.folders())

@@ -214,10 +214,7 @@ def attempts(status: Status, *, replicates: int) -> int:
 
 
 def missing(
-    outcomes: Sequence[Status],
-    *,
-    replicates: int,
-    accepted: Collection[Status] = (Status.OK,),
+    outcomes: Sequence[Status], *, replicates: int, accepted: Collection[Status] = (Status.OK,)
 ) -> int:
     """Number of replicates to measure until so many are accepted, whatever the records' order."""
     for status, count in Counter(outcomes).items():

@@ -145,11 +145,7 @@ class Leases(AbstractContextManager["Leases"]):
         return ""
 
     def wait(
-        self,
-        stop: Readable,
-        say: Callable[[str], None],
-        *,
-        also: Callable[[], bool] = lambda: True,
+        self, stop: Readable, say: Callable[[str], None], *, also: Callable[[], bool] = lambda: True
     ) -> bool:
         """Take them all, and wait until `also` is true; returns False if `stop` was readable first.
 

@@ -202,11 +202,7 @@ def test_compiling_ahead_without_preparing_ahead_is_refused() -> None:
     ],
 )
 def test_cores_and_memory_limit_how_many_prepare_ahead(
-    slots: list[Slot],
-    asked: int,
-    expected: int,
-    reason: str,
-    monkeypatch: pytest.MonkeyPatch,
+    slots: list[Slot], asked: int, expected: int, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slots_module, "free_memory_bytes", lambda: 20 * 2**30)
     assert ahead_on(slots, asked) == (expected, reason)
