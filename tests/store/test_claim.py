@@ -5,11 +5,11 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+from subprocess import PIPE, Popen
 
 import pytest
 
@@ -23,18 +23,10 @@ def refuse(folder: Path, why: str) -> None:
 
 
 def test_the_same_trial_is_measured_by_one_process_at_a_time(tmp_path: Path) -> None:
-    holder = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "import sys; from pathlib import Path; from xla_sweeps.store.claim import claim_trial\n"
-            f"with claim_trial(Path({str(tmp_path)!r}), 'abc'):\n print('held', flush=True); "
-            "sys.stdin.read()",
-        ],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    code = "import sys; from pathlib import Path; from xla_sweeps.store.claim import claim_trial\n"
+    code += f"with claim_trial(Path({str(tmp_path)!r}), 'abc'):\n print('held', flush=True); "
+    code += "sys.stdin.read()"
+    holder = Popen([sys.executable, "-c", code], stdin=PIPE, stdout=PIPE, text=True)
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
     refuse(tmp_path, rf"measured into .* by another process \(pid {holder.pid} on ")

@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from changed_rows import with_columns
@@ -48,6 +49,8 @@ def kinds(seed: int) -> dict[str, list[Record]]:
             record(times, replicate=number, seed=seed + 1000 * number) for number in range(count)
         ]
 
+    cut_short: dict[str, Any] = {"status": Status.INTERRUPTED, "failure": DEAD}
+    cut_short["flags"] = (Flagged(Flag.CUT_SHORT),)
     busy = make_rounds(TIMES, noise=0.1, seed=seed, dirty=range(9))
     dirty = make_rounds(TIMES, count=20, noise=0.02, seed=seed, dirty=(1, 4, 5))
     dropped = make_rounds(TIMES, count=6, seed=seed) + make_rounds(
@@ -71,16 +74,8 @@ def kinds(seed: int) -> dict[str, list[Record]]:
         ],
         "failed": [record({"graph": 0.2}, modes=fails)],
         "nondeterministic": [record({"graph": 0.2, "xla": 0.1}, modes=twice)],
-        "interrupted": [
-            record(
-                count=8, status=Status.INTERRUPTED, flags=(Flagged(Flag.CUT_SHORT),), failure=DEAD
-            )
-        ],
-        "interrupted early": [
-            record(
-                count=3, status=Status.INTERRUPTED, flags=(Flagged(Flag.CUT_SHORT),), failure=DEAD
-            )
-        ],
+        "interrupted": [record(count=8, **cut_short)],
+        "interrupted early": [record(count=3, **cut_short)],
         "nothing": [record(modes={}, rounds=(), status=Status.CRASHED, failure=DEAD)],
         "too few rounds": [record(count=5)],
         "alone": [record({"xla": 0.1})],

@@ -88,14 +88,8 @@ def key(row: ComparisonRow) -> tuple[str, str, str]:
 
 def test_a_table_returns_the_rows_it_was_made_of(tmp_path: Path) -> None:
     save(tmp_path, 1)
-    save(
-        tmp_path,
-        2,
-        modes={
-            "graph": make_outcome(0.2),
-            "xla": failed_outcome(Status.UNSUPPORTED_OP, "<module>"),
-        },
-    )
+    failed = failed_outcome(Status.UNSUPPORTED_OP, "<module>")
+    save(tmp_path, 2, modes={"graph": make_outcome(0.2), "xla": failed})
     rows = from_records(tmp_path)
     assert table.rows_of(table.table_of(rows)) == rows
     assert table.table_of([]).schema == table.schema() == table.table_of(rows).schema
@@ -108,13 +102,9 @@ def test_cached_rows_equal_those_of_the_records_after_every_change(tmp_path: Pat
     save(tmp_path, 1, replicate=1, seed=77)  # one more replicate
     save(tmp_path, 9)
     assert same(kept(tmp_path), from_records(tmp_path))
-    for path in (tmp_path / "records" / trial(2)).iterdir():
-        path.unlink()
-    (tmp_path / "records" / trial(2)).rmdir()
+    shutil.rmtree(tmp_path / "records" / trial(2))
     assert same(kept(tmp_path), from_records(tmp_path))
-    assert {row.trial.trial_id for row in kept(tmp_path)} == {
-        trial(number) for number in (0, 1, 3, 9)
-    }
+    assert {row.trial.trial_id for row in kept(tmp_path)} == {*map(trial, (0, 1, 3, 9))}
 
 
 def test_only_changed_folders_are_read_again(
@@ -144,11 +134,10 @@ def test_a_folder_that_changed_a_moment_ago_is_read_again(
     monkeypatch.setattr(rows_, "RACY_NS", 3600 * 10**9)
     save(tmp_path, 1)
     rows_.load(tmp_path)
-    stamp = (tmp_path / "records" / trial(1)).stat()
+    folder = tmp_path / "records" / trial(1)
+    stamp = folder.stat()
     save(tmp_path, 1, replicate=1, seed=5)
-    os.utime(
-        tmp_path / "records" / trial(1), ns=(stamp.st_atime_ns, stamp.st_mtime_ns)
-    )  # the clock could not tell
+    os.utime(folder, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))  # the clock could not tell
     assert same(kept(tmp_path), from_records(tmp_path))
     assert kept(tmp_path)[0].speedup.replicates == 2
 
@@ -168,9 +157,7 @@ def test_a_floor_that_aa_pairs_raise_reaches_every_row_of_the_device(tmp_path: P
     judged = {
         row.speedup.verdict
         for row in rows
-        if row.candidate.mode == "xla"
-        and row.baseline.mode == "graph"
-        and row.trial.device == "Some CPU"
+        if key(row)[1:] == ("graph", "xla") and row.trial.device == "Some CPU"
     }
     assert judged <= {Verdict.EQUIVALENT, Verdict.AMBIGUOUS}
     assert kept(tmp_path) == rows
@@ -349,11 +336,8 @@ def test_records_in_short_follow_those_that_are_added_or_damaged(tmp_path: Path)
     (store.records_dir / trial(1) / "0.json").write_bytes(b"{")
     os.utime(store.records_dir / trial(1))
     again = rows_.load_runs(store)
-    assert {name: len(runs) for name, runs in again.by_trial.items()} == {
-        trial(0): 1,
-        trial(1): 0,
-        trial(2): 2,
-    }
+    counts = {name: len(runs) for name, runs in again.by_trial.items()}
+    assert counts == {trial(0): 1, trial(1): 0, trial(2): 2}
     assert "moved to" in again.problems[0]
     (tmp_path / "cache" / "rows.parquet").write_bytes(b"PAR1")
     assert len(list(rows_.load_runs(store).all())) == 3

@@ -22,6 +22,8 @@ from xla_sweeps.schema.record import SCHEMA_VERSION, Record, seal
 from xla_sweeps.store import rows
 from xla_sweeps.store.store import Store, folder_below
 
+TRIAL_ID = make_record().trial_id
+
 
 def save_many(results_dir: Path, count: int, note: str) -> None:
     store = Store(results_dir)
@@ -38,12 +40,9 @@ def test_a_saved_record_reads_back_equal(tmp_path: Path) -> None:
 
 def test_replicates_are_numbered_in_the_order_they_are_saved(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    assert [store.save(make_record(replicate=99))[0].replicate for _ in range(12)] == list(
-        range(12)
-    )
-    assert [record.replicate for record in store.load().records[make_record().trial_id]] == list(
-        range(12)
-    )
+    numbers = list(range(12))
+    assert [store.save(make_record(replicate=99))[0].replicate for _ in numbers] == numbers
+    assert [record.replicate for record in store.load().records[TRIAL_ID]] == numbers
 
 
 def test_processes_that_save_the_same_trial_at_once_lose_nothing(tmp_path: Path) -> None:
@@ -57,7 +56,7 @@ def test_processes_that_save_the_same_trial_at_once_lose_nothing(tmp_path: Path)
     for writer in writers:
         writer.join()
     assert [writer.exitcode for writer in writers] == [0, 0, 0]
-    records = Store(tmp_path).load().records[make_record().trial_id]
+    records = Store(tmp_path).load().records[TRIAL_ID]
     assert sorted(record.replicate for record in records) == list(range(60))
     assert {record.log for record in records} == {"writer 0", "writer 1", "writer 2"}
     assert not list(tmp_path.rglob("*.tmp"))
@@ -73,7 +72,7 @@ def test_a_record_truncated_at_any_byte_is_quarantined_and_the_others_are_read(
     for length in [*random.Random(0).sample(range(len(content)), 60), 0, 1, len(content) - 1]:
         path.write_bytes(content[:length])
         loaded = store.load()
-        assert [record.replicate for record in loaded.records[make_record().trial_id]] == [0]
+        assert [record.replicate for record in loaded.records[TRIAL_ID]] == [0]
         assert len(loaded.problems) == 1
         assert "quarantine" in loaded.problems[0]
         assert not path.exists()
@@ -82,7 +81,7 @@ def test_a_record_truncated_at_any_byte_is_quarantined_and_the_others_are_read(
 def test_flipped_bits_never_raise(tmp_path: Path) -> None:
     content = make_record().to_json()
     source = random.Random(1)
-    folder = tmp_path / "records" / make_record().trial_id
+    folder = tmp_path / "records" / TRIAL_ID
     folder.mkdir(parents=True)
     store = Store(tmp_path)
     for _ in range(300):
@@ -145,10 +144,10 @@ def test_quarantined_numbers_are_not_used_again_for_other_records(tmp_path: Path
     store = Store(tmp_path)
     store.save(make_record())
     _, path = store.save(make_record())
-    assert store.next_replicate(make_record().trial_id) == 2
+    assert store.next_replicate(TRIAL_ID) == 2
     path.write_bytes(b"{")
     assert len(store.load().problems) == 1
-    assert store.next_replicate(make_record().trial_id) == 2
+    assert store.next_replicate(TRIAL_ID) == 2
     assert store.next_replicate("f" * 16) == 0
 
 
@@ -174,7 +173,7 @@ def test_a_foreign_file_never_keeps_a_record_from_being_saved(
     _, path = store.save(make_record())
     (path.parent / foreign).write_text("somebody else's")
     assert store.save(make_record())[0].replicate == number
-    assert len(store.load().records[make_record().trial_id]) == 2
+    assert len(store.load().records[TRIAL_ID]) == 2
     if not foreign.startswith(("9999.", "20261121.", "999999999.")):  # a record's name
         assert (path.parent / foreign).read_text() == "somebody else's"
 
@@ -185,7 +184,7 @@ def test_a_record_in_the_folder_of_another_trial_is_not_read(tmp_path: Path) -> 
     path.parent.rename(store.records_dir / ("e" * 16))
     loaded = store.load()
     assert loaded.records == {}
-    assert f"it is a record of trial {make_record().trial_id}; moved to" in loaded.problems[0]
+    assert f"it is a record of trial {TRIAL_ID}; moved to" in loaded.problems[0]
 
 
 def test_what_a_killed_process_left_is_removed_when_it_is_old(tmp_path: Path) -> None:
@@ -214,7 +213,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, linked: str) -> None:
             store.save(make_record())
     elif linked == "logs":
         with pytest.raises(StoreError, match="is a link"):
-            folder_below(store.results_dir, "logs", make_record().trial_id)
+            folder_below(store.results_dir, "logs", TRIAL_ID)
     else:
         _, path = store.save(make_record())
         path.write_bytes(b"{")
@@ -279,7 +278,7 @@ def test_a_failing_disk_is_reported_and_leaves_no_partial_file(
             store.save(make_record())
     assert not list(tmp_path.rglob("*.tmp"))
     store.save(make_record())
-    assert len(store.load().records[make_record().trial_id]) == 2
+    assert len(store.load().records[TRIAL_ID]) == 2
     assert not store.load().problems
 
 
@@ -313,7 +312,7 @@ def test_what_is_linked_is_saved_though_its_folder_cannot_be_synced(
 
     monkeypatch.setattr(os, "fsync", fail_for_folders)
     assert store.save(make_record())[0].replicate == 0
-    assert len(store.keys(make_record().trial_id)) == 1
+    assert len(store.keys(TRIAL_ID)) == 1
 
 
 def test_a_folder_whose_name_is_none_of_a_trial_is_left_alone(tmp_path: Path) -> None:

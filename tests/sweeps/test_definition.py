@@ -55,17 +55,6 @@ WRONG: list[tuple[Any, str]] = [
     ({**GRID, "method": "bayes", "run_cap": 3}, "metric: expected {name: speedup, goal: maximize}"),
     ({**GRID, "metric": {"name": "a", "goal": "maximise"}}, "unknown goal 'maximise'. Did you"),
     ({**GRID, "metric": {"name": "a", "goal": ["minimize"]}}, "unknown goal '['minimize']'"),
-    (
-        {"method": "grid", "parameters": {"learning_rate": {"min": "3e-4", "max": 0.1}}},
-        "parameters.learning_rate.min: 3e-4 is a text in YAML 1.1; write 3.0e-4",
-    ),
-    (
-        {
-            "method": "grid",
-            "parameters": {"x": {"distribution": "uniform", "min": 0, "max": "-1E5"}},
-        },
-        "parameters.x.max: -1E5 is a text in YAML 1.1; write -1.0e+5",
-    ),
     ({"method": "grid"}, "parameters: expected at least one"),
     (
         {"method": "grid", "parametrs": {}},
@@ -88,6 +77,11 @@ WRONG_SCHEDULERS: list[tuple[Any, str]] = [
 
 WRONG_PARAMETERS: list[tuple[Any, str]] = [
     (3, ": expected value: X, values: [X, Y]"),
+    ({"min": "3e-4", "max": 0.1}, ".min: 3e-4 is a text in YAML 1.1; write 3.0e-4"),
+    (
+        {"distribution": "uniform", "min": 0, "max": "-1E5"},
+        ".max: -1E5 is a text in YAML 1.1; write -1.0e+5",
+    ),
     ({"values": []}, ".values=[]: expected a list with at least"),
     ({"vals": [1]}, ": unknown key 'vals'. Did you mean 'value"),
     ({"min": 3, "max": 1}, ": min=3 is above max=1"),

@@ -262,7 +262,6 @@ def test_records_of_other_processes_are_read_before_a_trial_is_started(tmp_path:
     tasks = tasks_of(tmp_path, ["a=ok", "b=ok"])
     assign_records(tasks, load_runs(store), software={}, retry=())
     store.save(record("b", "ok", {}))
-    Driver(LocalLauncher(quick_launch(1)), store, notes, extra=(), logs=tmp_path / "logs").run(
-        tasks
-    )
+    driver = Driver(LocalLauncher(quick_launch(1)), store, notes, extra=(), logs=tmp_path / "logs")
+    driver.run(tasks)
     assert notes.ends == [("a", "ok")]
