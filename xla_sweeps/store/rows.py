@@ -87,9 +87,8 @@ class Runs:
     def of(cls, records: Mapping[str, Sequence[Record]]) -> Runs:
         """Records by trial, in short."""
         runs = {name: list(map(derive.record_facts, group)) for name, group in records.items()}
-        return cls(
-            runs, frozenset(name for name, group in records.items() if derive.is_clear(group))
-        )
+        clear = frozenset(name for name, group in records.items() if derive.is_clear(group))
+        return cls(runs, clear)
 
     def all(self) -> Iterator[RecordFacts]:
         """Every record."""
@@ -286,9 +285,7 @@ def unlike_records(results_dir: Path, read: Trials) -> Iterator[str]:
 
     try:
         kept, beside = _open_kept(store, len(folders))
-        same = {
-            name for name, changed in folders.items() if beside.modified_ns.get(name) == changed
-        }
+        same = {name for name, _ in folders.items() & beside.modified_ns.items()}
         if beside.modified_ns != folders:  # then a reader settles the kept rows with the others
             kept = settle(kept)
         differences = differing(kept, settle(read.table))
