@@ -34,10 +34,7 @@ class Driver:
     """Run tasks until none wants a replicate.
 
     Args:
-        launcher, store, screen: run the jobs, keep the records and show progress.
         extra: overrides that every job gets besides its own (`tracker.group=…`).
-        logs: folder for the jobs' output.
-        backlog: keeps the tasks; default: one without anchors and further tasks.
         costs: seconds that a replicate of a model took before, by model.
         record_death: records that a trial's process died, where the device is known.
         rematch: reads a task's records again, where its trial ids are not known.

@@ -60,7 +60,6 @@ class Pictures:
         form: `tfrecord`, or `folder`: a folder for each class.
         files: TFRecord files, or pictures in the order of their classes.
         labels: the class of each picture, from 0; empty for TFRecord files, which say it inside.
-        count: pictures.
         fingerprint: sixteen hex digits of names and sizes.
         all_jpeg: whether all are JPEGs, which can be cropped while they are decoded.
         left_out: names of files in the folders that are not among the pictures.
