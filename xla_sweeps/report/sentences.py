@@ -89,8 +89,6 @@ SENTENCES: Mapping[str, str] = {
     "device, unless the time of single calls is the question",
     "new inputs": "It was timed on inputs that it had seen before: on new ones {mode} takes more "
     "than 1.5 times as long",
-    "waiting rows": "{count} of {all} {device} rows",
-    "waiting": "{rows} wait for the host (marked h)",
     "disagree": "The throughputs alone say {ratio}: the speedup compares modes round by round, so "
     "that slow phases of the machine count less. Rely on it",
     "trust": "{all} A/A pairs differ by more than {least} ({within} in the same processes, "
