@@ -7,8 +7,9 @@ import math
 from collections.abc import Sequence
 
 from xla_sweeps.report.figures import digits, interval, times
-from xla_sweeps.report.row_cells import is_contaminated, row_names
+from xla_sweeps.report.row_cells import row_names
 from xla_sweeps.schema.columns import Verdict
+from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.row import ComparisonRow
 from xla_sweeps.system.text import displayable
@@ -46,7 +47,8 @@ def speedup_chart(rows: Sequence[ComparisonRow]) -> str:
             parts.append(f'<path d="M{place(tick):.1f} {_TOP - 8}V{bottom}" {stroke}/>')
             parts.append(_text(place(tick), bottom + 18, f"{digits(tick, 3)}×", "middle"))
     for number, (value, row) in enumerate(points):
-        y, speedup, figures = _TOP + _LINE * (number + 0.5), row.speedup, times(value)
+        y, speedup = _TOP + _LINE * (number + 0.5), row.speedup
+        figures = "~" * (row.status is Status.CONTAMINATED) + times(value)
         colour = _COLOURS.get(speedup.verdict, "#ab9200")
         if speedup.low and speedup.high:
             figures += f" ({interval(speedup.low, speedup.high)})"
@@ -56,7 +58,7 @@ def speedup_chart(rows: Sequence[ComparisonRow]) -> str:
         parts += [
             f'<circle cx="{place(value):.1f}" cy="{y}" r="4.5" {fill}/>',
             _text(left - 12, y + 4, names[number], "end"),
-            _text(left + _PLOT + 12, y + 4, f"{'~' * is_contaminated(row)}{figures}", "start"),
+            _text(left + _PLOT + 12, y + 4, figures, "start"),
         ]
     width = max(left + _PLOT + 190, 24 + 8 * len(title))
     size = f'width="{width}" height="{bottom + 40}"'

@@ -111,27 +111,17 @@ def overall_counts(overview: Overview, devices: Mapping[str, Overview] | None = 
 
 def typically(overview: Overview) -> str:
     """A sentence with the geometric mean, and where most pairs lie; of unlike pairs their range."""
+    names = {"candidate": name_of(overview.candidate), "baseline": name_of(overview.baseline)}
     if overview.settings > 1:
-        return _unlike(overview)
+        ends = range_words(overview.low, overview.high)
+        return f"{fill('unlike', **names, range=ends, settings=overview.settings)}." if ends else ""
     if not overview.has_mean:
         return ""
-    text = fill(
-        "typical",
-        candidate=name_of(overview.candidate),
-        speedup=times(overview.geomean),
-        baseline=name_of(overview.baseline),
-    )
+    text = fill("typical", **names, speedup=times(overview.geomean))
     if overview.models > 1:
         text += fill("models", count=f"{overview.models:,}")
     spread = spread_words(overview.spread_low, overview.spread_high)
     return f"{', '.join(filter(None, (text, spread)))}."
-
-
-def _unlike(overview: Overview) -> str:
-    """A sentence with the range of pairs that differ in more than their model and resolution."""
-    names = {"candidate": name_of(overview.candidate), "baseline": name_of(overview.baseline)}
-    ends = range_words(overview.low, overview.high)
-    return f"{fill('unlike', **names, range=ends, settings=overview.settings)}." if ends else ""
 
 
 def spread_words(low: float | None, high: float | None) -> str:

@@ -48,7 +48,7 @@ def cells_of(
             (row.candidate.mode, row.baseline.mode or NONE),
             _rate(row, price_per_hour),
             (times(row.speedup.value), interval(row.speedup.low, row.speedup.high)),
-            (_verdict(row), f"{row.speedup.replicates}{'~' if is_contaminated(row) else ''}"),
+            (_verdict(row), f"{row.speedup.replicates}{'~' * (row.status is Status.CONTAMINATED)}"),
         )
         for name, row in zip(row_names(rows, with_device=with_device), rows, strict=True)
     ]
@@ -74,7 +74,8 @@ def table_of_rows(
     """Headings, a line of cells for each row, and the notes below them."""
     devices = {row.trial.device for row in rows}
     notes = [f"on {displayable(name)}" for name in devices if len(devices) == 1]
-    notes += [advice.CONTAMINATED] if any(map(is_contaminated, rows)) else []
+    is_marked = any(row.status is Status.CONTAMINATED for row in rows)
+    notes += [advice.CONTAMINATED] if is_marked else []
     groups = by_scenario(rows, key=lambda row: row.trial.scenario)
     start = int(len(groups) < 2)
     headings = ["scenario", *itertools.chain(*headings_of(price_per_hour))][start:]
@@ -84,11 +85,6 @@ def table_of_rows(
         for line in cells_of(own, with_device=len(devices) > 1, price_per_hour=price_per_hour)
     ]
     return headings, lines, notes
-
-
-def is_contaminated(row: ComparisonRow) -> bool:
-    """True for a row with the mark `~`."""
-    return row.status is Status.CONTAMINATED
 
 
 def row_names(rows: Sequence[ComparisonRow], *, with_device: bool) -> list[str]:

@@ -47,7 +47,7 @@ def sizes_text(points: Sequence[Point], *, title: str, unit: str) -> str:
 def _sentences(points: Sequence[Point], unit: str) -> Iterator[str]:
     knees = knees_of(points)
     for knee in knees:
-        yield " ".join([_reach(knee, unit), *_ends(knee)])
+        yield _reach(knee, unit)
     for label in dict.fromkeys(point.label for point in points):
         failed = [one for one in points if one.label == label and not one.throughput]
         if label not in {knee.label for knee in knees} and failed:
@@ -60,13 +60,9 @@ def _sentences(points: Sequence[Point], unit: str) -> Iterator[str]:
 
 def _reach(knee: Knee, unit: str) -> str:
     most = f"{number(knee.most)} {unit}/s at batch {knee.most_at:,}"
+    failed = "" if knee.failed_at is None else f" Out of memory at batch {knee.failed_at:,}."
     if knee.rises:
-        return f"{knee.label}: still rises at the largest batch size, to {most}."
+        return f"{knee.label}: still rises at the largest batch size, to {most}.{failed}"
     text = f"{knee.label}: within {percent(FLAT)} of its most ({most}) from batch "
     early = f", perhaps from {knee.earliest:,}" if knee.earliest < knee.batch_size else ""
-    return f"{text}{knee.batch_size:,} on{early}."
-
-
-def _ends(knee: Knee) -> Iterator[str]:
-    if knee.failed_at is not None:
-        yield f"Out of memory at batch {knee.failed_at:,}."
+    return f"{text}{knee.batch_size:,} on{early}.{failed}"

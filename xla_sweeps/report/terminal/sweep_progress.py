@@ -26,7 +26,6 @@ TAIL_BYTES = 2048
 _KEPT = ("results_dir", "tracker", "ui")
 """Options of a trial that say where it is kept and shown."""
 
-GOOD = ("ok",)
 INCONCLUSIVE = ("locked", "contaminated", "infra", "interrupted", "stopped", "lost")
 """Outcomes that are no result: the trial is measured again."""
 
@@ -65,7 +64,7 @@ class SweepProgress:
         self._jobs[slot] = None
         facts = (figure, took, trial_name(displayable(what)), displayable(detail))
         text = "  ".join(filter(None, facts))
-        style = "green" if outcome in GOOD else "yellow" if outcome in INCONCLUSIVE else "red"
+        style = "green" if outcome == "ok" else "yellow" if outcome in INCONCLUSIVE else "red"
         line = Text(f"{outcome:<12}  ", style=style, no_wrap=True, overflow="ellipsis")
         self._last.append(line.append(text, style="default"))
         whole = text.replace(facts[2], displayable(what), 1)
