@@ -63,7 +63,7 @@ def answer(row: ComparisonRow) -> str:
         switch=mode_of(row.baseline.mode).switch + REMARKS.get(row.trial.scenario, ""),
         advice=_pays_back(row) if verdict is Verdict.FASTER else _open(row),
     )
-    return capitalize(text) + _latency(row) + _caveats(row)
+    return " ".join([capitalize(text) + _latency(row), *caveats(row)])
 
 
 def _latency(row: ComparisonRow) -> str:
@@ -172,10 +172,10 @@ def _aa(row: ComparisonRow) -> str:
     apart = ", each in a process of its own," if row.trial.copies == "apart" else ""
     text = f"A/A: two copies of {name_of(row.baseline.mode)}{apart} measure "
     text += f"{times(row.speedup.value)} ({_sure(row)})"
-    if row.speedup.verdict is Verdict.AMBIGUOUS:
-        return f"{text}, as expected. {_excluded_bound(row)}."
-    text += f", {percent(abs((row.speedup.value or 1.0) - 1))} apart"
-    if low <= 1 <= high or row.speedup.verdict is Verdict.EQUIVALENT:
+    is_open = row.speedup.verdict is Verdict.AMBIGUOUS
+    if not is_open:
+        text += f", {percent(abs((row.speedup.value or 1.0) - 1))} apart"
+    if is_open or low <= 1 <= high or row.speedup.verdict is Verdict.EQUIVALENT:
         return f"{text}, as expected. {_excluded_bound(row)}."
     return (
         f"{text}, although they are the same: this machine adds differences of that size. "
@@ -191,7 +191,7 @@ def _alone(row: ComparisonRow) -> str:
         rate=f"{rate} {throughput_unit(row.trial.task, row.trial.resolution_px)}",
         pair=",".join(headline_of(row.trial.scenario)),
     )
-    return capitalize(text) + _caveats(row)
+    return " ".join([capitalize(text), *caveats(row)])
 
 
 def _imported_words(row: ComparisonRow) -> str:
@@ -259,10 +259,6 @@ def caveats(row: ComparisonRow) -> list[str]:
     if Flag.CONTAINS_XLA in row.flags and modes[1:] and modes[1].execution is not Execution.XLA:
         texts.append(f"{fill('contains xla', baseline=name_of(row.baseline.mode))}.")
     return texts
-
-
-def _caveats(row: ComparisonRow) -> str:
-    return "".join(f" {text}" for text in caveats(row))
 
 
 def all_caveats(row: ComparisonRow) -> str:

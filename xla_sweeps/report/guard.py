@@ -28,18 +28,15 @@ COLUMNS = ("verdict", "time per sample", "interval")
 
 UNJUDGED, BROKE = "unjudged", "broke"
 
-_WORST = (
-    *(BROKE, Verdict.SLOWER, UNJUDGED, Verdict.AMBIGUOUS, Verdict.FASTER, Verdict.EQUIVALENT),
-)
-
 ANSWERS = {
     BROKE: "After fails in a mode that runs before.",
     Verdict.SLOWER: "After is slower.",
+    UNJUDGED: "Nothing could be judged.",
+    Verdict.AMBIGUOUS: "Ambiguous: a change of {detect} is neither found nor excluded.",
     Verdict.FASTER: "After is faster.",
     Verdict.EQUIVALENT: "After is as fast as before, to within {detect}.",
-    Verdict.AMBIGUOUS: "Ambiguous: a change of {detect} is neither found nor excluded.",
-    UNJUDGED: "Nothing could be judged.",
 }
+"""Answers by verdict, the worst first."""
 
 
 def verdicts_of(result: GuardResult) -> dict[str, str]:
@@ -55,7 +52,7 @@ def document_of(result: GuardResult, command: str) -> dict[str, Any]:
     """Everything that a guard found, as plain data, and the command that repeats it."""
     plan, verdicts = result.plan, verdicts_of(result)
     return {
-        "verdict": min(verdicts.values(), key=[*map(str, _WORST)].index),
+        "verdict": min(verdicts.values(), key=[*ANSWERS].index),
         "detect": plan.detect,
         "model": plan.before.settings.trial.model.name,
         "device": plan.before.settings.device.name,

@@ -52,6 +52,7 @@ SUMMARY = (
     *("verdict", "speedup", SPEEDUP, "speedup_low", "speedup_high"),
     *("throughput", "compile_s", "status"),
 )
+COLUMNS = (*(f"config:{name}.value" for name in CONFIG), *(f"summary:{key}" for key in SUMMARY))
 """Columns of a table of runs: keys of their config, and of their summary."""
 
 TABLE_KEY = "comparison"
@@ -89,7 +90,6 @@ def workspace(entity: str, project: str) -> ws.Workspace:
         "Speed": [_ranking("throughput", PODIUMS["throughput"]), _parallel()],
         "Cost": [_scatter("compile_s", "break_even_calls", "Calls until it pays back")],
     }
-    columns = [*(f"config:{name}.value" for name in CONFIG), *(f"summary:{key}" for key in SUMMARY)]
     made = ws.Workspace(
         entity=entity,
         project=project,
@@ -101,7 +101,7 @@ def workspace(entity: str, project: str) -> ws.Workspace:
             filters=TRIALS,
             groupby=[expr.Config("accelerator")],
             order=[expr.Ordering(expr.Summary(SPEEDUP), ascending=False)],
-            pinned_columns=["run:displayName", *columns],
+            pinned_columns=["run:displayName", *COLUMNS],
         ),
     )
     made._internal_name = f"nw-{VIEW}-v"
@@ -231,7 +231,6 @@ def _grid(
     plan: Plan, title: str, filters: str, order: str, panels: list[Any], *, online: bool
 ) -> wr.PanelGrid:
     metric = wr.SummaryMetric(order.removeprefix("-"))
-    config = [f"config:{name}.value" for name in CONFIG]
     runs = wr.Runset(
         entity=plan["entity"] if online else "",
         project=plan["project"] if online else "",
@@ -239,7 +238,7 @@ def _grid(
         filters=filters,
         order=[wr.OrderBy(metric, ascending=order.startswith("-"))],
         pinned_columns=["run:displayName"],
-        visible_columns=[*config, *(f"summary:{name}" for name in SUMMARY)],
+        visible_columns=[*COLUMNS],
     )
     return wr.PanelGrid(runsets=[runs], panels=panels)
 

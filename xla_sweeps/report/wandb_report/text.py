@@ -193,15 +193,9 @@ def sections(
         unsent=UNSENT.format(facts["unsent"]) if facts["unsent"] else "",
         rows=ROWS.format(shown, headline) if shown < headline else "",
     )
+    shared = {"scenario": "", "settings": [], "pairs": 0}
     made += [
-        {
-            "key": key,
-            "question": QUESTIONS[key],
-            "text": text,
-            "scenario": "",
-            "settings": [],
-            "pairs": 0,
-        }
+        {"key": key, "question": QUESTIONS[key], "text": text, **shared}
         for key, text in texts.items()
     ]
     return made
