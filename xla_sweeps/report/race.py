@@ -25,14 +25,7 @@ NAMED = ("backend", "precision", "batch_size", "steps_per_execution")
 
 
 def text_of(advice: Advice, trial: Trial, *, run: str, again: str) -> str:
-    """The answer as text, the sentence first.
-
-    Args:
-        advice: the result of the race.
-        trial: what is in use.
-        run: the command that measures the answer alone.
-        again: the command that resumes.
-    """
+    """The answer as text, the sentence first; `run` measures it alone, `again` resumes."""
     best, scenario = advice.best, str(trial.scenario)
     unit = throughput_unit(trial.model.task, trial.model.resolution_px or 0)
     lines = [*textwrap.wrap(answer_of(advice, unit), WIDTH, break_on_hyphens=False), ""]

@@ -32,6 +32,4 @@ def page(checks: Sequence[Checked], facts: Mapping[str, str]) -> str:
 
 
 def _wrap(text: str, indent: int = _INDENT) -> list[str]:
-    return textwrap.wrap(
-        text, WIDTH, subsequent_indent=" " * indent, drop_whitespace=True, break_on_hyphens=False
-    )
+    return textwrap.wrap(text, WIDTH, subsequent_indent=" " * indent, break_on_hyphens=False)

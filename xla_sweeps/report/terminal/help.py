@@ -70,7 +70,6 @@ def _columns(rows: Iterable[tuple[str, str]]) -> list[str]:
 def _families(catalog: Mapping[str, CatalogEntry]) -> list[str]:
     families: dict[str, list[str]] = {}
     for entry in catalog.values():
-        if entry.name.endswith("_backbone"):
-            continue
-        families.setdefault(entry.family, []).append(entry.name)
+        if not entry.name.endswith("_backbone"):
+            families.setdefault(entry.family, []).append(entry.name)
     return _columns([(family, " ".join(names)) for family, names in sorted(families.items())])

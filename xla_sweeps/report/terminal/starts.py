@@ -31,7 +31,7 @@ def starts_table(summary: TrialSummary) -> Table | None:
     cached = summary.trial.compile_cache != "off"
     columns = [*named, *(["cache, MiB"] if cached else [])]
     heading = "call, s" if summary.trial.shapes else "start, s"
-    table = console.empty_table(heading, *columns, right=columns, gap=1)
+    table = console.empty_table(heading, *columns, right=columns)
     for mode in summary.modes:
         if own := parts.get(mode.label):
             cells = [number(float(own[name])) if name in own else NONE for name in named]
