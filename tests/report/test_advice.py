@@ -239,10 +239,7 @@ def test_a_second_copy_of_a_mode_is_named_as_such() -> None:
             {"status": Status.NONDETERMINISTIC},
             "XLA cannot be verified, because the model is not deterministic: R.",
         ),
-        (
-            {"status": Status.UNVERIFIABLE},
-            "XLA cannot be verified, so no speedup is given: R.",
-        ),
+        ({"status": Status.UNVERIFIABLE}, "XLA cannot be verified, so no speedup is given: R."),
         ({"status": Status.MODE_NOT_EFFECTIVE}, "XLA was not in force, so there is no result: R."),
         (
             {"status": Status.RETRACED},

@@ -60,8 +60,7 @@ def test_cells_are_read_back_and_semicolons_are_quoted(rows: list[ComparisonRow]
 
 
 @pytest.mark.parametrize(
-    "write",
-    [partial(write_text, "x" * 101), partial(write_parquet, pyarrow.table({"a": ["x"]}))],
+    "write", [partial(write_text, "x" * 101), partial(write_parquet, pyarrow.table({"a": ["x"]}))]
 )
 def test_an_export_that_does_not_fit_leaves_the_old_file_as_it_was(
     write: Callable[[Path], None], tmp_path: Path

@@ -11,12 +11,7 @@ from factories import failed_outcome, full, make_outcome, make_record
 from wandb_runs import FIRST, SUMMARY
 
 from xla_sweeps.analysis.summary import summarize
-from xla_sweeps.report.run_content import (
-    SUMMARY_KEYS,
-    history_rows,
-    result_point,
-    run_summary,
-)
+from xla_sweeps.report.run_content import SUMMARY_KEYS, history_rows, result_point, run_summary
 from xla_sweeps.schema.measurement import Load, Status
 from xla_sweeps.schema.record import GpuSpan
 

@@ -86,8 +86,7 @@ STATES: dict[str, Callable[[], list[dict[str, Any]]]] = {
 
 @pytest.mark.each_browser
 @pytest.mark.parametrize(
-    ("size", "dark"),
-    [(DESKTOP, True), pytest.param(PHONE, False, marks=pytest.mark.exhaustive)],
+    ("size", "dark"), [(DESKTOP, True), pytest.param(PHONE, False, marks=pytest.mark.exhaustive)]
 )
 def test_the_page_draws_without_a_request_or_an_error(
     browser: Browser, study: Studies, size: tuple[int, int], dark: bool

@@ -15,12 +15,7 @@ from xla_sweeps.schema.row import QUESTION, SETTINGS
 
 ASSETS = resources.files("xla_sweeps.report.dashboard") / "assets"
 
-SOURCE = re.sub(
-    r"/\*.*?\*/|//[^\n]*",
-    "",
-    "\n".join(scripts().values()),
-    flags=re.DOTALL,
-)
+SOURCE = re.sub(r"/\*.*?\*/|//[^\n]*", "", "\n".join(scripts().values()), flags=re.DOTALL)
 
 
 def test_a_marked_column_is_in_each_list_of_the_question() -> None:

@@ -16,8 +16,7 @@ from xla_sweeps.report.terminal.console import Heartbeat, complain, progress_bar
 
 
 @pytest.mark.parametrize(
-    ("asked", "mode"),
-    [("auto", "plain"), ("live", "live"), ("plain", "plain"), ("quiet", "quiet")],
+    ("asked", "mode"), [("auto", "plain"), ("live", "live"), ("plain", "plain"), ("quiet", "quiet")]
 )
 def test_auto_is_plain_where_there_is_no_terminal(
     asked: str, mode: str, monkeypatch: pytest.MonkeyPatch

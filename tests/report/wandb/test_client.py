@@ -18,11 +18,7 @@ from wandb_server import WandbServer, wait_until
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.wandb.client import MODULE, Helper
-from xla_sweeps.report.wandb.tracker import (
-    ACK_S,
-    WandbTracker,
-    offline_tracker,
-)
+from xla_sweeps.report.wandb.tracker import ACK_S, WandbTracker, offline_tracker
 
 
 def waits_for(helper: Helper, patch: pytest.MonkeyPatch) -> list[float]:

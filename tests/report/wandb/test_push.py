@@ -10,28 +10,13 @@ from typing import Any
 
 import pytest
 from factories import TRIAL_ID, make_outcome
-from wandb_runs import (
-    FIRST,
-    PATIENT,
-    SECOND,
-    SUMMARY,
-    WANDB,
-    header,
-    rounds_of,
-    rows_of,
-    tracked,
-)
+from wandb_runs import FIRST, PATIENT, SECOND, SUMMARY, WANDB, header, rounds_of, rows_of, tracked
 from wandb_server import API_KEY, WandbServer, wait_until
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.run_content import logs_of
 from xla_sweeps.report.wandb.push import push
-from xla_sweeps.report.wandb.tracker import (
-    note_run,
-    offline_tracker,
-    online_tracker,
-    own_run_id,
-)
+from xla_sweeps.report.wandb.tracker import note_run, offline_tracker, online_tracker, own_run_id
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.store.claim import lock_file
@@ -171,10 +156,7 @@ def test_push_repairs_the_agents_run_and_makes_no_other(
     monkeypatch.delenv("WANDB_SWEEP_ID")
     monkeypatch.delenv("WANDB_RUN_ID")
     assert (
-        push(
-            [(replace(head, **PATIENT), [FIRST], summarize([FIRST]))],
-            log=tmp_path / "log",
-        ).sent
+        push([(replace(head, **PATIENT), [FIRST], summarize([FIRST]))], log=tmp_path / "log").sent
         == 1
     )
     assert list(server.runs) == ["agentrun"]

@@ -227,9 +227,7 @@ def test_the_headline_says_when_every_figure_is_contaminated(
             row
             for number in range(3)
             for row in three_modes(
-                number,
-                model=f"m{number}",
-                status="contaminated" if number < contaminated else "ok",
+                number, model=f"m{number}", status="contaminated" if number < contaminated else "ok"
             )
         ]
         visit(browser, write_page(tmp_path / "page.html", rows))

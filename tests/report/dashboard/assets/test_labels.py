@@ -7,15 +7,7 @@ from typing import Any
 
 import pytest
 from browser import Browser
-from dashboard_page import (
-    bring,
-    draw_everything,
-    open_everything,
-    tip_at,
-    turn,
-    visit,
-    write_page,
-)
+from dashboard_page import bring, draw_everything, open_everything, tip_at, turn, visit, write_page
 from synthetic_rows import base_row, compared
 
 pytestmark = pytest.mark.browser

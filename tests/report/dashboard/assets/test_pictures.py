@@ -11,14 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 from browser import PHONE, Browser
-from dashboard_page import (
-    COMPARISON,
-    Study,
-    bring,
-    draw_everything,
-    visit,
-    write_page,
-)
+from dashboard_page import COMPARISON, Study, bring, draw_everything, visit, write_page
 from synthetic_rows import EXPLOIT, base_row, compared, make_rows
 
 pytestmark = pytest.mark.browser

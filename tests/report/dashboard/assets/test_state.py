@@ -7,15 +7,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 from browser import Browser
-from dashboard_page import (
-    Filters,
-    Study,
-    answers_of,
-    bring,
-    draw_everything,
-    selected,
-    visit,
-)
+from dashboard_page import Filters, Study, answers_of, bring, draw_everything, selected, visit
 from synthetic_rows import DEVICES, NASTY_DEVICE
 
 pytestmark = pytest.mark.browser

@@ -64,10 +64,7 @@ def test_the_table_is_sorted_by_a_click_and_again_by_another(
     page = study(900)
     visit(browser, page, [("sort", "family")])
     bring(browser, "#csv")
-    for column, numeric in (
-        ("speedup", True),
-        ("model", False),
-    ):
+    for column, numeric in (("speedup", True), ("model", False)):
         check_order(browser, page, column, numeric)
 
 

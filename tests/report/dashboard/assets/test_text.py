@@ -190,7 +190,7 @@ def check_tooltip(browser: Browser, number: int) -> None:
     name = json.dumps(f"m{number} {NASTY[number]} · 224 px")
     browser.wait(
         f"['extra compile', {name}].every((text) =>"
-        " document.getElementById('tip').innerText.includes(text))",
+        " document.getElementById('tip').innerText.includes(text))"
     )
 
 
