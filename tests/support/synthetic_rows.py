@@ -139,6 +139,11 @@ def base_row(**changes: Any) -> Row:
     return {**changed, "samples": changed["batch_size"] * (changed["batches"] or 1)}
 
 
+def pair_row(number: int, rate: float, **changes: Any) -> Row:
+    """A trial's headline pair of 100 and `rate` images/s."""
+    return base_row(trial_id=f"{number:016}", **changes) | compared(100.0, rate, 0.02)
+
+
 def compared(baseline: float, candidate: float, half_width: float, *, floor: float = 0.01) -> Row:
     """The columns of a comparison of two throughputs, with the verdict that its interval gives."""
     speedup = candidate / baseline

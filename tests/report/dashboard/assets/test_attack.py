@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import pytest
 from browser import Browser
 from dashboard_page import draw_everything, open_everything, turn, visit, write_page
-from synthetic_rows import NASTY_DEVICE, base_row, compared
+from synthetic_rows import NASTY_DEVICE, base_row, compared, pair_row
 
 pytestmark = pytest.mark.browser
 
@@ -51,7 +51,7 @@ def test_names_of_what_every_object_has_are_only_names(browser: Browser, tmp_pat
 
 
 def test_an_address_puts_no_command_into_a_suggestion(browser: Browser, tmp_path: Path) -> None:
-    page = write_page(tmp_path / "page.html", [base_row() | compared(100.0, 120.0, 0.02)])
+    page = write_page(tmp_path / "page.html", [pair_row(0, 120.0)])
     browser.open(f"{page.uri}#model=none")
     browser.wait("document.documentElement.dataset.ready === 'true'")
     for address, command in (
@@ -70,9 +70,8 @@ def test_marks_that_reverse_a_name_are_spelled_out(browser: Browser, tmp_path: P
     """Two names that look alike otherwise stay two."""
     reverse, isolate = "\u202e", "\u2067"
     rows = [
-        base_row(trial_id="1" * 16, model=f"{reverse}05tenser") | compared(100.0, 120.0, 0.02),
-        base_row(trial_id="2" * 16, model="05tenser", device=f"{isolate}A")
-        | compared(100.0, 130.0, 0.02),
+        pair_row(1, 120.0, model=f"{reverse}05tenser"),
+        pair_row(2, 130.0, model="05tenser", device=f"{isolate}A"),
     ]
     page = write_page(tmp_path / "page.html", rows, title=f"study {reverse}")
     visit(browser, page)
@@ -87,17 +86,16 @@ def test_marks_that_reverse_a_name_are_spelled_out(browser: Browser, tmp_path: P
 def test_a_log_is_linked_only_where_it_lies_in_the_results(
     browser: Browser, tmp_path: Path
 ) -> None:
-    logs = {
-        "1": "records/1/0.log",
-        "2": "javascript:alert(1)",
-        "3": "//evil.example/x",
-        "4": "../../../etc/passwd",
-        "5": "records/<b>/0.log",
-    }
+    logs = (
+        "records/1/0.log",
+        "javascript:alert(1)",
+        "//evil.example/x",
+        "../../../etc/passwd",
+        "records/<b>/0.log",
+    )
     rows = [
-        base_row(trial_id=number * 16, batch_size=int(number), log=log, device=NASTY_DEVICE)
-        | compared(100.0, 120.0, 0.02)
-        for number, log in logs.items()
+        pair_row(number, 120.0, batch_size=number, log=log, device=NASTY_DEVICE)
+        for number, log in enumerate(logs, start=1)
     ]
     page = write_page(tmp_path / "page.html", rows, folders={"results": "../my results"})
     visit(browser, page, [("columns", "all")])
@@ -107,20 +105,17 @@ def test_a_log_is_linked_only_where_it_lies_in_the_results(
 
 
 def test_a_run_is_linked_only_by_https(browser: Browser, tmp_path: Path) -> None:
-    runs = {
-        "1": "https://wandb.ai/me/xla-sweeps/runs/0123",
-        "2": "javascript:alert(1)",
-        "3": "https://wandb.ai@evil.example/x",
-        "4": "http://127.0.0.1:8080/me/xla/runs/4",
-        "5": 'https://x/"onmouseover="alert(1)',
-        "6": " https://wandb.ai/me",
-        "7": "data:text/html,<script>alert(1)</script>",
-    }
-    rows = [
-        base_row(trial_id=number * 16, batch_size=int(number)) | compared(100.0, 120.0, 0.02)
-        for number in (*runs, "8")
-    ]
-    addresses = {"results": {number * 16: address for number, address in runs.items()}}
+    runs = (
+        "https://wandb.ai/me/xla-sweeps/runs/0123",
+        "javascript:alert(1)",
+        "https://wandb.ai@evil.example/x",
+        "http://127.0.0.1:8080/me/xla/runs/4",
+        'https://x/"onmouseover="alert(1)',
+        " https://wandb.ai/me",
+        "data:text/html,<script>alert(1)</script>",
+    )
+    rows = [pair_row(number, 120.0, batch_size=number) for number in range(1, len(runs) + 2)]
+    addresses = {"results": {f"{number:016}": run for number, run in enumerate(runs, start=1)}}
     page = write_page(tmp_path / "page.html", rows, runs=addresses)
     links = "[...document.querySelectorAll('main a[href]')].map((link) => link.href)"
     for filters, place in (
@@ -129,11 +124,11 @@ def test_a_run_is_linked_only_by_https(browser: Browser, tmp_path: Path) -> None
     ):
         visit(browser, page, filters)
         draw_everything(browser)
-        assert {*browser.evaluate(links)} == {runs["1"]}
+        assert {*browser.evaluate(links)} == {runs[0]}
         assert browser.evaluate(f"document.querySelectorAll('{place} a[href]').length") == 1
     visit(browser, page, [("columns", "all")])
     draw_everything(browser)
-    assert runs["2"] in browser.evaluate("document.querySelector('.grid').textContent")
+    assert runs[1] in browser.evaluate("document.querySelector('.grid').textContent")
     visit(browser, write_page(tmp_path / "none.html", rows, runs={"__proto__": {}, "results": {}}))
     draw_everything(browser)
     assert browser.evaluate(links) == []

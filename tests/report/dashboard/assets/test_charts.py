@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from browser import Browser
 from dashboard_page import bring, draw_everything, open_everything, tip_at, visit, write_page
-from synthetic_rows import base_row, compared
+from synthetic_rows import pair_row
 
 pytestmark = pytest.mark.browser
 
@@ -27,9 +27,7 @@ def tip_over(browser: Browser, chart: str, mark: str) -> str:
 def test_operations_without_a_throughput_make_no_chart(browser: Browser, tmp_path: Path) -> None:
     unknown = {"throughput_samples_per_s": None, "baseline_throughput_samples_per_s": None}
     rows = [
-        base_row(trial_id=f"{number:016}", model=f"m{number}", macs=1e9 * number)
-        | compared(100.0, 150.0 + number, 0.02)
-        | unknown
+        pair_row(number, 150.0 + number, model=f"m{number}", macs=1e9 * number) | unknown
         for number in range(1, 6)
     ]
     visit(browser, write_page(tmp_path / "page.html", rows))
@@ -42,8 +40,7 @@ def test_operations_without_a_throughput_make_no_chart(browser: Browser, tmp_pat
 def test_the_map_has_the_range_of_each_family_and_no_mean(browser: Browser, tmp_path: Path) -> None:
     speedups = [1.2 + 0.1 * number for number in range(11)]
     rows = [
-        base_row(trial_id=f"{place}{number:015}", model=f"{family}{number}", family=family)
-        | compared(100.0, 100 * speedup, 0.02)
+        pair_row(100 * place + number, 100 * speedup, model=f"{family}{number}", family=family)
         for place, (family, models) in enumerate([("Many", 11), ("Few", 7), ("Other", 3)])
         for number, speedup in enumerate(speedups[:models])
     ]
@@ -64,10 +61,7 @@ def test_the_map_has_the_range_of_each_family_and_no_mean(browser: Browser, tmp_
 def test_of_very_many_lines_the_ends_are_drawn_and_the_table_has_all(
     browser: Browser, tmp_path: Path
 ) -> None:
-    rows = [
-        base_row(trial_id=f"{number:016}", model=f"m{number}") | compared(100.0, 110 + number, 0.02)
-        for number in range(200)
-    ]
+    rows = [pair_row(number, 110 + number, model=f"m{number}") for number in range(200)]
     visit(browser, write_page(tmp_path / "page.html", rows))
     chart = "document.querySelector('[data-chart=pairs]')"
     assert "Of 200 lines those with the 60 highest" in browser.evaluate(f"{chart}.innerText")
@@ -84,8 +78,8 @@ def test_a_configuration_that_was_measured_again_is_a_line_over_time(
     browser: Browser, tmp_path: Path
 ) -> None:
     rows = [
-        base_row(trial_id=f"{day:016}", measured_at=f"2026-11-0{day}T12:00:00+00:00")
-        | {"software": f"{made}, Keras 3", "commit": commit, **compared(100.0, rate, 0.02)}
+        pair_row(day, rate, measured_at=f"2026-11-0{day}T12:00:00+00:00")
+        | {"software": f"{made}, Keras 3", "commit": commit}
         for day, rate, made, commit in (
             (1, 120.0, "TF 1", "1a"),
             (3, 150.0, "TF 3", "2b"),
@@ -93,7 +87,7 @@ def test_a_configuration_that_was_measured_again_is_a_line_over_time(
             (4, 150.0, "TF 3", "3c"),
         )
     ]
-    rows.append(base_row(trial_id="5" * 16, model="vgg16") | compared(100.0, 90.0, 0.02))
+    rows.append(pair_row(5, 90.0, model="vgg16"))
     visit(browser, write_page(tmp_path / "page.html", rows))
     open_everything(browser)
     words = browser.evaluate("document.querySelector('#series').innerText")
@@ -115,11 +109,7 @@ def test_a_configuration_that_was_measured_again_is_a_line_over_time(
 def test_on_paper_a_long_chart_is_in_parts_of_forty_lines_to_one_scale(
     browser: Browser, tmp_path: Path
 ) -> None:
-    rows = [
-        base_row(trial_id=f"{number:016}", model=f"m{number:03}")
-        | compared(100.0, 80.0 + number, 0.02)
-        for number in range(100)
-    ]
+    rows = [pair_row(number, 80.0 + number, model=f"m{number:03}") for number in range(100)]
     visit(browser, write_page(tmp_path / "page.html", rows))
     drawn = """[...document.querySelectorAll('[data-chart=pairs] svg.plot')].map((plot) => {
       const texts = [...plot.querySelectorAll('text')].map((one) => one.textContent);

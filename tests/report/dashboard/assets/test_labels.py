@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from browser import Browser
 from dashboard_page import bring, draw_everything, open_everything, tip_at, turn, visit, write_page
-from synthetic_rows import base_row, compared
+from synthetic_rows import base_row, pair_row
 
 pytestmark = pytest.mark.browser
 
@@ -19,20 +19,16 @@ LOOKS = """[...document.querySelectorAll("#answer-charts svg [data-mark=dot] pat
   .map((bar) => [bar.getAttribute("fill"), bar.getAttribute("stroke")])"""
 
 
-def measured(number: int, rate: float, **changes: Any) -> dict[str, Any]:
-    return base_row(trial_id=f"{number:016}", **changes) | compared(100.0, rate, 0.02)
-
-
 def again() -> list[dict[str, Any]]:
     """One question measured in five ways, and two others, one of which in another scenario."""
     return [
-        measured(1, 110.0),
-        measured(2, 120.0, effort="quick", replicates=1),
-        measured(3, 130.0, software="TensorFlow 2.20.0, Keras 3.15.1"),
-        measured(4, 140.0, modes="graph,xla"),
-        measured(5, 150.0, scenario="detect"),
-        measured(6, 160.0, model="vgg16", measured_at="2026-11-02T12:00:00+00:00"),
-        measured(7, 155.0, measured_at="2026-11-03T12:00:00+00:00"),
+        pair_row(1, 110.0),
+        pair_row(2, 120.0, effort="quick", replicates=1),
+        pair_row(3, 130.0, software="TensorFlow 2.20.0, Keras 3.15.1"),
+        pair_row(4, 140.0, modes="graph,xla"),
+        pair_row(5, 150.0, scenario="detect"),
+        pair_row(6, 160.0, model="vgg16", measured_at="2026-11-02T12:00:00+00:00"),
+        pair_row(7, 155.0, measured_at="2026-11-03T12:00:00+00:00"),
     ]
 
 
@@ -61,7 +57,7 @@ def test_rows_that_share_their_settings_are_drawn_once_and_told_apart_by_filters
 
 
 def test_batches_a_call_tell_rows_apart(browser: Browser, tmp_path: Path) -> None:
-    rows = [measured(n, 110.0 + n, batches=n) for n in (1, 4)]
+    rows = [pair_row(n, 110.0 + n, batches=n) for n in (1, 4)]
     visit(browser, write_page(tmp_path / "page.html", rows))
     draw_everything(browser)
     assert browser.evaluate(LABELS) == [f"resnet50 · {n} batches a call" for n in (1, 4)]
@@ -71,7 +67,7 @@ def test_options_of_tensorflow_tell_rows_apart_wherever_settings_do(
     browser: Browser, tmp_path: Path
 ) -> None:
     rows = [
-        measured(10 * batch + place, rate + batch, batch_size=batch, runtime=runtime)
+        pair_row(10 * batch + place, rate + batch, batch_size=batch, runtime=runtime)
         for place, (runtime, rate) in enumerate([("", 110.0), ("onednn=false", 150.0)])
         for batch in (1, 8, 32)
     ]
@@ -93,11 +89,11 @@ def test_options_of_tensorflow_tell_rows_apart_wherever_settings_do(
 
 
 def doubtful() -> list[dict[str, Any]]:
-    clean = [measured(n, 130.0 + 10 * n, model=f"m{n}") for n in (1, 2)]
+    clean = [pair_row(n, 130.0 + 10 * n, model=f"m{n}") for n in (1, 2)]
     return [
         *clean,
-        measured(3, 160.0, model="m3", replicates=1),
-        measured(4, 170.0, model="m4", status="contaminated"),
+        pair_row(3, 160.0, model="m3", replicates=1),
+        pair_row(4, 170.0, model="m4", status="contaminated"),
     ]
 
 
@@ -127,7 +123,7 @@ def test_figures_of_one_mode_are_listed_and_are_no_pair(browser: Browser, tmp_pa
     published |= {"throughput_samples_per_s": 321.0, "replicates": 1, "baseline": "eager"}
     lonely = base_row(trial_id=f"{4:016}", model="lonely", **alone)
     rows = [
-        measured(1, 130.0),
+        pair_row(1, 130.0),
         *(base_row(trial_id=f"{n:016}", **published, model=f"published{n}") for n in (2, 3)),
         lonely,
     ]

@@ -20,7 +20,7 @@ from dashboard_page import (
     visit,
     write_page,
 )
-from synthetic_rows import DEVICES, NASTY_DEVICE, NASTY_MODEL, Row, base_row, compared
+from synthetic_rows import DEVICES, NASTY_DEVICE, NASTY_MODEL, Row, base_row, compared, pair_row
 
 pytestmark = pytest.mark.browser
 
@@ -112,7 +112,7 @@ def test_no_filter_on_an_outcome_changes_the_answer(browser: Browser, study: Stu
 def test_the_map_counts_what_failed_and_what_was_skipped(browser: Browser, tmp_path: Path) -> None:
     lost = {"verdict": "failed", "failed_mode": "xla"}
     rows = [
-        base_row(trial_id="1" * 16) | compared(100.0, 132.0, 0.02),
+        pair_row(1, 132.0),
         base_row(trial_id="2" * 16, batch_size=8, status="oom_gpu", **lost),
         base_row(trial_id="3" * 16, batch_size=32, status="skipped", **lost),
         base_row(trial_id="4" * 16, resolution_px=96, status="skipped", **lost),
@@ -127,8 +127,7 @@ def test_operations_that_are_only_a_lower_bound_are_marked(
     browser: Browser, tmp_path: Path
 ) -> None:
     rows = [
-        base_row(trial_id=f"{number:016}", model=f"m{number}", macs=macs, macs_at_least=unknown)
-        | compared(100.0, 150.0 + number, 0.02)
+        pair_row(number, 150.0 + number, model=f"m{number}", macs=macs, macs_at_least=unknown)
         for number, (macs, unknown) in enumerate([(1.5e9, 0), (4.5e9, 1), (7.5e9, 0)])
     ]
     visit(browser, write_page(tmp_path / "page.html", rows))

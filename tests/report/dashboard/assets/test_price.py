@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, parse_qsl
 import pytest
 from browser import Browser
 from dashboard_page import Study, bring, turn, visit, write_page
-from synthetic_rows import base_row, compared
+from synthetic_rows import pair_row
 
 from xla_sweeps.analysis.cost import costs_of
 from xla_sweeps.analysis.energy import NOT_AVAILABLE
@@ -41,7 +41,7 @@ def priced(tmp_path: Path) -> Study:
         {"energy": f"{NOT_AVAILABLE}no counter"},
     ]
     rows = [
-        base_row(trial_id=f"{place:016}", batch_size=2**place) | compared(100.0, speed, 0.02) | more
+        pair_row(place, speed, batch_size=2**place) | more
         for place, (speed, more) in enumerate(zip((150.0, 300.0, 120.0), energies, strict=True))
     ]
     return write_page(tmp_path / "page.html", rows)
@@ -117,10 +117,7 @@ def test_each_of_several_devices_has_its_own_price_and_none_has_no_amount(
     browser: Browser, tmp_path: Path
 ) -> None:
     names = ("AMD EPYC 9654", "NVIDIA H100 80GB HBM3", "NVIDIA T4")
-    rows = [
-        base_row(trial_id=f"{place:016}", device=device) | compared(100.0, 150.0, 0.02)
-        for place, device in enumerate(names)
-    ]
+    rows = [pair_row(place, 150.0, device=device) for place, device in enumerate(names)]
     page = write_page(tmp_path / "page.html", rows)
     visit(browser, page)
     bring(browser, "#price")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from browser import Browser
 from dashboard_page import Study, bring, draw_everything, turn, visit, write_page
-from synthetic_rows import Row, base_row, compared
+from synthetic_rows import Row, pair_row
 
 pytestmark = pytest.mark.browser
 
@@ -19,8 +19,7 @@ XLA = "model.predict with XLA"
 
 def row(number: int, rate: float, **changes: Any) -> Row:
     """A pair of 100 and `rate` images/s."""
-    made = base_row(trial_id=f"{number:016}", model=f"net{number}", **changes)
-    return {**compared(100.0, rate, 0.02), **made, **compared(100.0, rate, 0.02)}
+    return pair_row(number, rate, model=f"net{number}", **changes)
 
 
 def study(tmp_path: Path, **meta: Any) -> Study:

@@ -21,7 +21,16 @@ from dashboard_page import (
     visit,
     write_page,
 )
-from synthetic_rows import EXPLOIT, FAILURES, IMAGE, NASTY_DEVICE, NASTY_MODEL, base_row, compared
+from synthetic_rows import (
+    EXPLOIT,
+    FAILURES,
+    IMAGE,
+    NASTY_DEVICE,
+    NASTY_MODEL,
+    base_row,
+    compared,
+    pair_row,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -34,6 +43,11 @@ NASTY = (
     'File "<module>", line 1',
 )
 
+NAMED = (
+    *("family", "variant", "source", "device", "flags", "software", "driver", "commit", "host"),
+    "note",
+)
+
 CHART_TEXTS = """[...document.querySelectorAll('svg.plot text')].map((one) => one.textContent)"""
 
 ATTRIBUTES = """[...document.querySelectorAll('*')]
@@ -44,23 +58,9 @@ ATTRIBUTES = """[...document.querySelectorAll('*')]
 @pytest.fixture
 def nasty(tmp_path: Path) -> Study:
     """Rows with every nasty text in every column of text that people or programs name."""
-    rows = []
+    rows = list[dict[str, Any]]()
     for number, text in enumerate(NASTY):
-        names = {
-            name: f"{name} {text}"
-            for name in (
-                "family",
-                "variant",
-                "source",
-                "device",
-                "flags",
-                "software",
-                "driver",
-                "commit",
-                "host",
-                "note",
-            )
-        }
+        names = {name: f"{name} {text}" for name in NAMED}
         row = base_row(
             trial_id=f"{number:016}",
             model=f"m{number} {text}",
@@ -74,23 +74,16 @@ def nasty(tmp_path: Path) -> Study:
             cv_percent=1.0,
             **names,
         )
-        rows.append(row | compared(100.0, 110.0 + 20 * number, 0.02))
         lost = {
+            "trial_id": f"{number:015}f",
+            "batch_size": 8,
+            "verdict": "failed",
             "status": f"status {text}",
             "failure_message": f"message {text}",
             "failure_hint": f"hint {text}",
             "failed_mode": "xla",
         }
-        rows.append(
-            row
-            | {
-                "trial_id": f"{number:015}f",
-                "batch_size": 8,
-                "verdict": "failed",
-                "throughput_samples_per_s": None,
-                **lost,
-            }
-        )
+        rows += [row | compared(100.0, 110.0 + 20 * number, 0.02), row | lost]
     meta = {
         "title": f"title {EXPLOIT}",
         "problems": [f"problem {text}" for text in NASTY],
@@ -196,10 +189,7 @@ def check_tooltip(browser: Browser, number: int) -> None:
 
 def test_the_csv_file_contains_the_texts_but_no_formula(browser: Browser, tmp_path: Path) -> None:
     texts = ["=1+1", "+1", "-1", "@x", "a,b", "a;=1+1", 'a"b', "a\r\nb", "\tx", *NASTY]
-    rows = [
-        base_row(trial_id=f"{n:016}", note=text) | compared(100.0, 110.0 + n, 0.02)
-        for n, text in enumerate(texts)
-    ]
+    rows = [pair_row(n, 110.0 + n, note=text) for n, text in enumerate(texts)]
     visit(browser, write_page(tmp_path / "csv.html", rows))
     bring(browser, "#csv")
     _, content = browser.download(lambda: browser.click("#csv"))
