@@ -119,6 +119,12 @@ class Browser:
         )
         return None if text is None else json.loads(text)
 
+    def words(self, selector: str) -> str:
+        """The text of an element, as it is shown."""
+        element = f"document.querySelector({json.dumps(selector)})"
+        text: str = self.evaluate(f"{element}.innerText.trim()")
+        return text
+
     def run(self, source: str) -> None:
         """Run statements, such as a whole library, in the page."""
         self._engine.evaluate(f"{source}\n;''")

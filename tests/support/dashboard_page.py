@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -126,6 +128,14 @@ def bring(browser: Browser, selector: str) -> None:
           }}
         }})()"""
     )
+
+
+def saved_lines(browser: Browser) -> list[dict[str, str]]:
+    """The lines of the file that the table saves, by column."""
+    bring(browser, "#csv")
+    name, content = browser.download(lambda: browser.click("#csv"))
+    assert name.endswith(".csv")
+    return list(csv.DictReader(io.StringIO(content.decode(), newline="")))
 
 
 def tip_at(browser: Browser, x: float, y: float) -> str:

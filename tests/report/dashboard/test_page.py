@@ -124,7 +124,7 @@ def test_the_page_of_an_unusual_study_draws_without_an_error(
     assert browser.complaints == []
     assert browser.evaluate("document.documentElement.dataset.error ?? ''") == ""
     assert axe_violations(browser) == []
-    words = browser.evaluate("document.body.innerText")
+    words = browser.words("body")
     for number in ("NaN", "undefined", "Infinity", "null"):
         assert number not in words, words[max(0, words.index(number) - 200) :][:400]
 
@@ -212,9 +212,9 @@ def test_the_page_that_the_command_writes_draws_without_an_error(
     browser.wait("document.documentElement.dataset.ready === 'true'")
     open_everything(browser)
     assert browser.evaluate("xlaSweeps.rows()") == 2
-    assert browser.evaluate("document.querySelector('[data-verdict=faster] b').innerText") == "1"
-    assert EXPLOIT in browser.evaluate("document.getElementById('broke').innerText")
-    assert NASTY_MODEL in browser.evaluate("document.getElementById('broke').innerText")
+    assert browser.words("[data-verdict=faster] b") == "1"
+    assert EXPLOIT in browser.words("#broke")
+    assert NASTY_MODEL in browser.words("#broke")
     assert (browser.complaints, browser.requests) == ([], [])
     assert axe_violations(browser) == []
 
@@ -245,7 +245,7 @@ def test_the_section_of_changes_is_shown_if_two_folders_are_compared(
     page = write_page(tmp_path / "compare.html", list(make_rows(12)), comparison=COMPARISON)
     visit(browser, page)
     open_everything(browser)
-    words = browser.evaluate("document.getElementById('difference').innerText")
+    words = browser.words("#difference")
     for word in (
         "before <b>x</b>",
         "after {a|b}",
@@ -403,4 +403,4 @@ def test_a_browser_that_cannot_unpack_says_so(
     broken.write_text(text.replace(program, json.dumps("not gzip")), encoding="utf-8")
     browser.open(broken.as_uri())
     browser.wait("document.documentElement.dataset.error")
-    assert "it needs a browser from 2023 or later" in browser.evaluate("document.body.innerText")
+    assert "it needs a browser from 2023 or later" in browser.words("body")

@@ -43,7 +43,7 @@ def test_names_of_what_every_object_has_are_only_names(browser: Browser, tmp_pat
             )
             == []
         )
-        words = browser.evaluate("document.body.innerText")
+        words = browser.words("body")
         for wrong in ("[object", "native code", "undefined", "NaN"):
             assert wrong not in words
         assert browser.complaints == []

@@ -90,7 +90,7 @@ def test_a_configuration_that_was_measured_again_is_a_line_over_time(
     rows.append(pair_row(5, 90.0, model="vgg16"))
     visit(browser, write_page(tmp_path / "page.html", rows))
     open_everything(browser)
-    words = browser.evaluate("document.querySelector('#series').innerText")
+    words = browser.words("#series")
     assert "resnet50: from 1.20× (2026-11-01) to 1.50× (2026-11-04)" in words
     assert "1 configuration of 1 model · 2026-11-01 to 2026-11-04" in words
     assert words.index("TF 1, Keras") < words.index("TF 2, Keras 3, commit 1a")

@@ -115,7 +115,7 @@ def test_one_model_on_one_device_has_an_answer_its_modes_and_costs(
     visit(browser, page, [("model", "vgg16")])
     assert browser.evaluate("document.querySelectorAll('#answer-rows .modes').length") == 0
     turn(browser, [("model", "vgg16"), ("device", "NVIDIA H100")])
-    said = browser.evaluate("document.getElementById('answer-sentence').innerText")
+    said = browser.words("#answer-sentence")
     assert said.startswith(
         "Yes. vgg16 224 px, batch 1, on NVIDIA H100: XLA is 1.32× faster than graph (clear: 95 % "
         "1.29"
@@ -133,7 +133,7 @@ def test_one_model_on_one_device_has_an_answer_its_modes_and_costs(
         assert part == pytest.approx(rate / most, abs=0.01)
         assert whisker > 0
         assert text.startswith(f"{rate:#.3g}".rstrip(".") + " img/s (")
-    words = browser.evaluate("document.getElementById('answer-rows').innerText")
+    words = browser.words("#answer-rows")
     for figure in ("+12.0 s", "1.00 k images", "0.900×", "5", rows[0]["command"]):
         assert figure in words
     assert browser.complaints == []
@@ -147,7 +147,7 @@ def test_only_an_open_verdict_says_what_would_settle_it(
     row |= {"excluded_above": 0.054, "replicates_to_settle": 39, "replicate_s": 40.0}
     row["caveats"] = f"Note: {FLAG_TEXTS['not_converged']}." if is_open else ""
     visit(browser, write_page(tmp_path / "page.html", [row]))
-    said = browser.evaluate("document.getElementById('answer-sentence').innerText")
+    said = browser.words("#answer-sentence")
     advice = (
         "A difference above 5.4 % is excluded; about 39 more replicates (effort.replicates=39, "
         "26 min) would settle whether there is one above 1 %."
@@ -155,7 +155,7 @@ def test_only_an_open_verdict_says_what_would_settle_it(
     assert (advice in said) is is_open
     assert ("(open: 95 % 0.98" in said) is is_open
     assert ("(clear: 95 % 1.4" in said) is not is_open
-    more = browser.evaluate("document.getElementById('answer-sub').innerText")
+    more = browser.words("#answer-sub")
     assert ("rounds or time ran out" in more) is is_open
 
 
@@ -175,13 +175,12 @@ def test_a_device_of_which_nothing_is_known_is_not_measured(
     )
     assert len(lines) == 2
     assert ["H100", "Not measured.", "", "", "–", "–", "–"] in lines
-    assert browser.evaluate("document.querySelector('#answer-sentence b').innerText") == "Yes."
+    assert browser.words("#answer-sentence b") == "Yes."
     turn(browser, [("model", rows[0]["model"])])
-    said = browser.evaluate("document.getElementById('answer-sub').innerText")
+    said = browser.words("#answer-sub")
     assert "1 configuration could not be compared" in said
     bring(browser, "#broke-counts")
-    counted = "document.querySelector('#broke-counts h3').innerText"
-    assert browser.evaluate(counted) == "1 not measured"
+    assert browser.words("#broke-counts h3") == "1 not measured"
 
 
 def test_what_was_not_measured_is_no_failure(browser: Browser, tmp_path: Path) -> None:
@@ -193,8 +192,7 @@ def test_what_was_not_measured_is_no_failure(browser: Browser, tmp_path: Path) -
     ]
     visit(browser, write_page(tmp_path / "page.html", rows))
     bring(browser, "#broke-counts")
-    counted = "document.querySelector('#broke-counts h3').innerText"
-    assert browser.evaluate(counted) == "1 failure of 1 kind, 2 not measured"
+    assert browser.words("#broke-counts h3") == "1 failure of 1 kind, 2 not measured"
 
 
 def test_a_devices_sums_are_marked_if_all_its_figures_are_contaminated(
@@ -221,7 +219,7 @@ def test_a_devices_sums_are_marked_if_all_its_figures_are_contaminated(
 def test_the_headline_says_when_every_figure_is_contaminated(
     browser: Browser, tmp_path: Path
 ) -> None:
-    bold = "document.querySelector('#answer-sentence b').innerText.trim()"
+    bold = "#answer-sentence b"
     for contaminated, word in ((3, "Yes, but every figure is contaminated."), (2, "Yes.")):
         rows = [
             row
@@ -231,11 +229,11 @@ def test_the_headline_says_when_every_figure_is_contaminated(
             )
         ]
         visit(browser, write_page(tmp_path / "page.html", rows))
-        assert browser.evaluate(bold) == word
+        assert browser.words(bold) == word
     turn(browser, [("model", "m0")])
-    assert browser.evaluate(bold) == "Yes, but measured on a busy machine."
+    assert browser.words(bold) == "Yes, but measured on a busy machine."
     turn(browser, [("model", "m2")])
-    assert browser.evaluate(bold) == "Yes."
+    assert browser.words(bold) == "Yes."
 
 
 @pytest.mark.parametrize(
@@ -352,15 +350,10 @@ def test_the_page_and_the_terminal_give_the_same_answer(browser: Browser, tmp_pa
         family = f"f{place}"
         turn(browser, [("family", family)])
         figures = sums_of([row for row in rows if row["family"] == family])
-        bold = "document.querySelector('#answer-sentence b').innerText.trim()"
-        assert browser.evaluate(bold) == overall_word(figures), rates
-        if figures.geomean is not None and overall_word(figures) not in (
-            "Mixed.",
-            "Not known yet.",
-        ):
-            speedup = browser.evaluate(
-                "document.querySelector('.devices').rows[1].cells[3].innerText"
-            )
+        word = overall_word(figures)
+        assert browser.words("#answer-sentence b") == word, rates
+        if figures.geomean is not None and word not in ("Mixed.", "Not known yet."):
+            speedup = browser.words(".devices tbody tr > :nth-child(4)")
             assert speedup.startswith(f"{figures.geomean:#.3g}×"), rates
 
 
@@ -368,7 +361,7 @@ def test_published_figures_alone_have_an_answer(browser: Browser, tmp_path: Path
     page = tmp_path / "page.html"
     build.write_page([tmp_path], page, published=True)
     visit(browser, Study(uri=page.as_uri(), rows=[], meta={}, path=page))
-    head = browser.evaluate("document.querySelector('#answer-head').innerText")
+    head = browser.words("#answer-head")
     assert "Usually yes, as published. XLA is above eager execution in 42 of 43 published" in head
     words = browser.evaluate(
         "[...document.querySelectorAll('#answer-rows tbody tr')]"
@@ -383,6 +376,6 @@ def test_published_figures_alone_have_an_answer(browser: Browser, tmp_path: Path
     for tab in ("throughput", "absolute", "percent"):
         turn(browser, [("tab", tab)])
         bring(browser, "#podium")
-        text = browser.evaluate("document.querySelector('#podium').innerText")
+        text = browser.words("#podium")
         best = "mobilenet_v1" if tab != "percent" else "regnetx_002"
         assert best in text, tab

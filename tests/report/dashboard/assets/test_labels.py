@@ -41,9 +41,7 @@ def test_rows_that_share_their_settings_are_drawn_once_and_told_apart_by_filters
     overview = browser.evaluate("xlaSweeps.overview()")
     assert (overview["pairs"], overview["models"]) == (2, 2)
     assert overview["geomean"] == pytest.approx((1.55 * 1.6) ** 0.5, rel=1e-4)
-    assert "2 of 2 configurations, 4 measured again" in browser.evaluate(
-        "document.getElementById('shown').innerText"
-    )
+    assert "2 of 2 configurations, 4 measured again" in browser.words("#shown")
     for column, value, rows in (
         ("effort", "quick", 1),
         ("modes", "graph,xla", 1),
@@ -74,7 +72,7 @@ def test_options_of_tensorflow_tell_rows_apart_wherever_settings_do(
     visit(browser, write_page(tmp_path / "page.html", rows))
     draw_everything(browser)
     assert (
-        browser.evaluate("document.querySelector('#answer-rows > .note').innerText")
+        browser.words("#answer-rows > .note")
         == "2 more configurations: choose batch and options above."
     )
     heads = "[...document.querySelectorAll('.grid th')].map((head) => head.dataset.column)"
@@ -83,7 +81,7 @@ def test_options_of_tensorflow_tell_rows_apart_wherever_settings_do(
         turn(browser, [("runtime", value), ("batch_size", "8")])
         assert browser.evaluate("xlaSweeps.rows()") == 1
         assert word in browser.evaluate("document.getElementById('tokens').textContent")
-        said = browser.evaluate("document.getElementById('answer-sentence').innerText")
+        said = browser.words("#answer-sentence")
         assert ("with onednn=false" in said) == bool(value)
     assert browser.complaints == []
 
@@ -108,10 +106,10 @@ def test_contaminated_figures_are_hollow_and_marked(browser: Browser, tmp_path: 
     blue = "#0072b2"
     hollow, full = ["#ffffff", blue], [blue, blue]
     assert browser.evaluate(LOOKS) == [full, full, full, hollow]
-    legend = browser.evaluate("document.querySelector('#answer-charts .legend').innerText")
+    legend = browser.words("#answer-charts .legend")
     assert "hollow: ~ contaminated" in legend
     open_everything(browser)
-    words = browser.evaluate("document.body.innerText")
+    words = browser.words("body")
     assert words.count("1.70×~") >= 3, "in tables too"
     assert "1.60×*" in words, "of one replicate"
     assert "1.50×~" not in words
@@ -129,7 +127,7 @@ def test_figures_of_one_mode_are_listed_and_are_no_pair(browser: Browser, tmp_pa
     ]
     visit(browser, write_page(tmp_path / "page.html", rows))
     bring(browser, "#published")
-    words = browser.evaluate("document.getElementById('published').innerText")
+    words = browser.words("#published")
     assert "Not compared: 3 figures" in words
     options = "[...document.querySelector('[name=f-pair]').options].map(({value}) => value)"
     assert browser.evaluate(options) == ["xla/graph"], "of the pairs that were measured"
@@ -142,9 +140,7 @@ def test_figures_of_one_mode_are_listed_and_are_no_pair(browser: Browser, tmp_pa
     assert browser.evaluate("xlaSweeps.rows()") == 2
     assert browser.complaints == []
     visit(browser, write_page(tmp_path / "alone.html", [lonely]))
-    assert "No matching configuration" in browser.evaluate(
-        "document.getElementById('answer').innerText"
-    )
+    assert "No matching configuration" in browser.words("#answer")
 
 
 def two_devices() -> list[dict[str, Any]]:

@@ -168,7 +168,7 @@ def test_every_word_and_number_of_the_first_screen_is_that_of_its_rows(
         f"It depends on the device. Usually yes on H100 80GB HBM3 ({said['H100 80GB HBM3']}), "
         f"mixed on Xeon ({said['Xeon']})."
     )
-    title = browser.evaluate("document.getElementById('title').innerText")
+    title = browser.words("#title")
     assert (
         title == f"XLA against graph in call: {len({r['model'] for r in rows})} models on 2 devices"
     )

@@ -99,13 +99,13 @@ def check_figures(browser: Browser, rows: list[Row], filters: Filters) -> None:
 def test_no_filter_on_an_outcome_changes_the_answer(browser: Browser, study: Studies) -> None:
     page = study(900)
     visit(browser, page)
-    parts = [f"document.getElementById('answer-{part}').innerText" for part in ("sentence", "rows")]
-    before = [browser.evaluate(part) for part in parts]
+    parts = ("#answer-sentence", "#answer-rows")
+    before = [browser.words(part) for part in parts]
     whole = len(answers_of(page.rows))
     for outcome in (("verdict", "failed"), ("verdict", "slower")):
         turn(browser, [outcome])
-        assert [browser.evaluate(part) for part in parts] == before, outcome
-        said = browser.evaluate("document.getElementById('answer-sub').innerText")
+        assert [browser.words(part) for part in parts] == before, outcome
+        said = browser.words("#answer-sub")
         assert f"The answer counts all {whole:,}; of single ones" in said
 
 
@@ -119,7 +119,7 @@ def test_the_map_counts_what_failed_and_what_was_skipped(browser: Browser, tmp_p
     ]
     visit(browser, write_page(tmp_path / "page.html", rows, planned=8, trials=4))
     open_everything(browser)
-    words = browser.evaluate("document.getElementById('where').innerText")
+    words = browser.words("#where")
     assert "1.32× (1, 1 failed, 2 skipped)" in words
 
 
@@ -132,7 +132,7 @@ def test_operations_that_are_only_a_lower_bound_are_marked(
     ]
     visit(browser, write_page(tmp_path / "page.html", rows))
     open_everything(browser)
-    shown = browser.evaluate("document.body.innerText").split()
+    shown = browser.words("body").split()
     assert "9" in shown[shown.index("≥") :][1]
     assert shown.count("≥") == 1
     assert {"3.00", "15.0"} <= set(shown)
@@ -146,6 +146,6 @@ def test_every_figure_has_three_digits(browser: Browser, tmp_path: Path) -> None
     ]
     visit(browser, write_page(tmp_path / "page.html", rows))
     open_everything(browser)
-    words = set(browser.evaluate("document.querySelector('main').innerText").split())
+    words = set(browser.words("main").split())
     assert {"1.05×", "0.950×", "12.3×", "9.00", "89.9", "3.50", "1.23", "2.00"} <= words
     assert not {"1.047×", "0.95×", "9", "89.92", "3.5"} & words

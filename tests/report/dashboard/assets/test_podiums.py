@@ -43,10 +43,8 @@ def test_ranks_are_shared_where_intervals_overlap_and_kept_by_a_filter_of_names(
         assert device == rows[0]["device"]
         assert ["–", "no interval"] in lines
         assert [line for line in lines if line[0] != "–"] == ranks, tab
-    assert "at 224 px, batch 1." in browser.evaluate(
-        "document.querySelector('#podium p.note').innerText"
-    )
+    assert "at 224 px, batch 1." in browser.words("#podium p.note")
     turn(browser, [("model", "d"), ("tab", "throughput")])
     bring(browser, "#podium")
-    said = browser.evaluate("document.querySelector('#podium').innerText")
+    said = browser.words("#podium")
     assert "rank 3 of 5" in said

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl
 
 import pytest
 from browser import Browser
-from dashboard_page import Study, bring, turn, visit, write_page
+from dashboard_page import Study, bring, saved_lines, turn, visit, write_page
 from synthetic_rows import pair_row
 
 from xla_sweeps.analysis.cost import costs_of
@@ -19,7 +17,7 @@ from xla_sweeps.report.dashboard.page import PACKAGE
 
 pytestmark = pytest.mark.browser
 
-LINES = "document.getElementById('price-lines').innerText"
+LINES = "#price-lines"
 HEADS = """[...document.querySelectorAll('.grid thead th')].filter((head) =>
   head.checkVisibility()).map((head) => head.innerText)"""
 
@@ -52,7 +50,7 @@ def test_a_price_is_kept_in_the_address_and_gives_pythons_figures(
 ) -> None:
     visit(browser, priced)
     bring(browser, "#price")
-    assert "million" not in browser.evaluate(LINES)
+    assert "million" not in browser.words(LINES)
     assert "Price of a million" not in browser.evaluate(HEADS)
     browser.click("#price")
     browser.write("2.5")
@@ -61,7 +59,7 @@ def test_a_price_is_kept_in_the_address_and_gives_pythons_figures(
     assert browser.evaluate("document.activeElement.id") == "price"
     costs = [costs_of(row, 2.5) for row in priced.rows]
     cheapest = min(costs, key=lambda cost: cost["cost_per_million"] or 0)
-    lines = browser.evaluate(LINES)
+    lines = browser.words(LINES)
     most_expensive = max(cost["cost_per_million"] or 0 for cost in costs)
     assert f"A million samples with XLA: {cheapest['cost_per_million']:.2f} to " in lines
     assert f" to {most_expensive:.3g}." in lines
@@ -69,7 +67,7 @@ def test_a_price_is_kept_in_the_address_and_gives_pythons_figures(
     bring(browser, ".virtual")
     assert "Price of a million" in browser.evaluate(HEADS)
     turn(browser, [("price", "5")])
-    assert f" to {2 * most_expensive:.3g}." in browser.evaluate(LINES)
+    assert f" to {2 * most_expensive:.3g}." in browser.words(LINES)
 
 
 def test_joules_stand_where_they_were_measured_and_the_reason_where_not(
@@ -77,7 +75,7 @@ def test_joules_stand_where_they_were_measured_and_the_reason_where_not(
 ) -> None:
     visit(browser, priced)
     bring(browser, "#price")
-    lines = browser.evaluate(LINES)
+    lines = browser.words(LINES)
     assert "A sample with XLA: 0.250 to 2.50 J, counted by GPU." in lines
     assert "not available for 1 configuration (no counter)." in lines
     turn(browser, [("columns", "cost"), ("sort", "joules_per_sample")])
@@ -92,7 +90,7 @@ def test_a_price_that_is_none_is_refused_in_a_line(browser: Browser, priced: Stu
     for price, said in (("-3", True), ("free", True), ("", False)):
         turn(browser, [("price", price)])
         bring(browser, "#price")
-        lines = browser.evaluate(LINES)
+        lines = browser.words(LINES)
         assert ("A price is a number above 0, such as 2.5." in lines) == said
         assert "million" not in lines
 
@@ -100,9 +98,7 @@ def test_a_price_that_is_none_is_refused_in_a_line(browser: Browser, priced: Stu
 def test_the_csv_file_has_the_prices_only_with_a_price(browser: Browser, priced: Study) -> None:
     for price, columns in (("", []), ("2", list(PACKAGE["costs"]))):
         visit(browser, priced, [("price", price)])
-        bring(browser, "#csv")
-        _, content = browser.download(lambda: browser.click("#csv"))
-        lines = list(csv.DictReader(io.StringIO(content.decode())))
+        lines = saved_lines(browser)
         assert [name for name in lines[0] if name.startswith("cost_")] == columns
         written = {line["trial_id"]: line for line in lines}
         for row in priced.rows:
@@ -137,22 +133,20 @@ def test_each_of_several_devices_has_its_own_price_and_none_has_no_amount(
     amounts = [
         f"with XLA on {name}: {cost:#.3g}." for name, cost in zip(shorts, costs, strict=False)
     ]
-    lines = browser.evaluate(LINES)
+    lines = browser.words(LINES)
     assert lines == " ".join(f"A million samples {amount}" for amount in amounts)
     address = browser.evaluate("location.hash.slice(1)")
     assert parse_qs(address)["price"] == [f"3 {names[1]}", f"0.5 {names[0]}"]
     visit(browser, page, parse_qsl(address))
     bring(browser, "#price")
-    assert browser.evaluate(LINES) == lines
-    bring(browser, "#csv")
-    _, content = browser.download(lambda: browser.click("#csv"))
-    written = {line["device"]: line for line in csv.DictReader(io.StringIO(content.decode()))}
+    assert browser.words(LINES) == lines
+    written = {line["device"]: line for line in saved_lines(browser)}
     assert written[names[2]]["cost_per_million"] == ""
     assert float(written[names[1]]["cost_per_million"]) == pytest.approx(costs[1], rel=1e-4)
     turn(browser, [("price", "4")])
     said = "A price holds for one device: give it beside its name."
-    assert browser.evaluate(LINES) == said
+    assert browser.words(LINES) == said
     turn(browser, [("price", "4"), ("device", names[2])])
     assert browser.evaluate(labels) == ["Price per hour"]
-    assert "A million samples with XLA: " in browser.evaluate(LINES)
+    assert "A million samples with XLA: " in browser.words(LINES)
     assert browser.complaints == []

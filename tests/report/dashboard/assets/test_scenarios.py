@@ -58,7 +58,7 @@ def test_the_page_starts_at_the_commonest_scenario_and_shows_one_at_a_time(
     browser: Browser, tmp_path: Path
 ) -> None:
     visit(browser, study(tmp_path))
-    where = browser.evaluate("document.getElementById('title').innerText").partition(" on ")[2]
+    where = browser.words("#title").partition(" on ")[2]
     assert found(browser) == (3, 2.0, f"XLA against graph in call: 3 models on {where}")
     names = "[...document.querySelectorAll('[name=f-scenario] option')].map((one) => one.value)"
     assert browser.evaluate(names) == ["call", "train_step", "predict"]
@@ -66,13 +66,13 @@ def test_the_page_starts_at_the_commonest_scenario_and_shows_one_at_a_time(
     assert found(browser) == (2, 0.5, f"XLA against graph in train_step: 2 models on {where}")
     assert "scenario=train_step" in browser.evaluate("location.hash")
     draw_everything(browser)
-    assert "net3" not in browser.evaluate("document.querySelector('main').innerText")
+    assert "net3" not in browser.words("main")
     choose(browser, "predict")
     pairs, mean, title = found(browser)
     assert (pairs, mean) == (1, 1.5)
     assert title == f"{XLA} against model.predict without XLA in predict: net9 on {where}"
     bring(browser, "#answer-rows")
-    modes = browser.evaluate("document.querySelector('#answer-rows .modes').innerText")
+    modes = browser.words("#answer-rows .modes")
     assert "model.predict without compile, without XLA" in modes
     assert XLA in modes
     turn(browser, [("scenario", "train_step")])
@@ -88,7 +88,7 @@ def test_a_page_of_one_scenario_has_no_picker_of_scenarios(
     visit(browser, write_page(tmp_path / "page.html", [row(1, 200.0)]))
     hidden = "document.querySelector('[name=f-scenario]').closest('label').hidden"
     assert browser.evaluate(hidden) is True
-    assert " in call" not in browser.evaluate("document.getElementById('title').innerText")
+    assert " in call" not in browser.words("#title")
 
 
 @pytest.mark.parametrize("scenario", ["call", "new_shapes"])
@@ -96,7 +96,7 @@ def test_what_to_keep_for_new_shapes_is_no_answer_for_later_calls(
     browser: Browser, tmp_path: Path, scenario: str
 ) -> None:
     visit(browser, write_page(tmp_path / "page.html", [row(1, 50.0, scenario=scenario)]))
-    said = browser.evaluate("document.querySelector('main').innerText")
+    said = browser.words("main")
     remark = ", where each shape is called once or twice," * (scenario != "call") + " for"
     assert f"Keep tf.function(jit_compile=False){remark}" in said
 
@@ -128,13 +128,11 @@ def test_published_figures_beside_measured_ones_answer_and_count_by_themselves(
     ]
     page = write_page(tmp_path / "page.html", rows)
     visit(browser, page, [("origin", "all"), ("baseline", "eager")])
-    heading = "document.querySelector('[data-chart=pairs] h3').innerText"
-    sentence = "document.getElementById('answer-sentence').innerText"
     said = "XLA is faster than eager execution in 1 of 1 configuration and 2 of 2 published figures"
-    assert browser.evaluate(heading).startswith(said)
-    assert browser.evaluate(sentence) == "Yes."
+    assert browser.words("[data-chart=pairs] h3").startswith(said)
+    assert browser.words("#answer-sentence") == "Yes."
     visit(browser, page, [("origin", "imported")])
-    assert browser.evaluate(sentence).startswith("Yes, as published.")
+    assert browser.words("#answer-sentence").startswith("Yes, as published.")
 
 
 def test_what_changed_is_of_one_scenario(browser: Browser, tmp_path: Path) -> None:
@@ -195,7 +193,7 @@ def test_the_picker_offers_the_pairs_that_were_measured_and_shows_the_chosen_one
         "JAX with XLA against graph",
     ]
     assert pairs_offered(browser) == (words[0], words)
-    also = browser.evaluate("document.getElementById('answer-words').innerText")
+    also = browser.words("#answer-words")
     assert all(text in also for text in words[1:3])
     browser.evaluate("document.querySelector('[name=f-pair]').focus()")
     for text in words[1:]:

@@ -147,9 +147,7 @@ def test_a_chip_filters_by_its_verdict_and_shows_the_count(
         assert browser.evaluate("xlaSweeps.filtered()") == expected
         assert address(browser) == [("verdict", verdict)]
         assert browser.evaluate("xlaSweeps.overview().pairs") == len(answers)
-        assert browser.evaluate("document.getElementById('shown').innerText").startswith(
-            f"{count:,} of {len(answers):,} configurations"
-        )
+        assert browser.words("#shown").startswith(f"{count:,} of {len(answers):,} configurations")
         browser.click(chip)
         assert address(browser) == []
 
@@ -201,11 +199,11 @@ def test_a_page_without_rows_says_what_to_run(browser: Browser, study: Studies) 
         browser, study(300), [("family", "ResNetV1"), ("model", "vgg16"), ("resolution_px", "224")]
     )
     draw_everything(browser)
-    words = browser.evaluate("document.getElementById('answer').innerText")
+    words = browser.words("#answer")
     assert "No matching configuration was measured." in words
     assert "python -m xla_sweeps model=vgg16 resolution=224" in words
     assert "never" not in words
-    assert "NaN" not in browser.evaluate("document.body.innerText")
+    assert "NaN" not in browser.words("body")
     assert browser.evaluate(
         "[...document.querySelectorAll('main section')].filter((one) => one.checkVisibility())"
         ".map((section) => section.id)"

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from browser import Browser
-from dashboard_page import Filters, Study, bring, selected, turn, visit
+from dashboard_page import Filters, Study, bring, saved_lines, selected, turn, visit
 from synthetic_rows import NASTY_MODEL, NUMBERS, TEXTS
 
 pytestmark = pytest.mark.browser
@@ -30,10 +28,7 @@ def test_the_csv_file_contains_every_column_of_the_rows_shown(
 
 
 def check_file(browser: Browser, page: Study, filters: Filters) -> None:
-    bring(browser, "#csv")
-    name, content = browser.download(lambda: browser.click("#csv"))
-    assert name.endswith(".csv")
-    lines = list(csv.DictReader(io.StringIO(content.decode("utf-8"), newline="")))
+    lines = saved_lines(browser)
     rows = {
         (row["trial_id"], row["candidate"], row["baseline"]): row
         for row in (page.rows[n] for n in selected(page.rows, filters))
@@ -114,8 +109,7 @@ def table_order(
 
     Its first line is checked against the table's.
     """
-    _, content = browser.download(lambda: browser.click("#csv"))
-    lines = list(csv.DictReader(io.StringIO(content.decode("utf-8"), newline="")))
+    lines = saved_lines(browser)
     assert len(lines) == count
     first = browser.evaluate("document.querySelector('table.grid tbody th').textContent")
     assert first == lines[0]["model"], column

@@ -265,7 +265,7 @@ def test_failures_of_every_kind_are_shown(browser: Browser, tmp_path: Path) -> N
     ]
     visit(browser, write_page(tmp_path / "failed.html", lost))
     bring(browser, "#broke-list")
-    words = browser.evaluate("document.getElementById('broke').innerText")
+    words = browser.words("#broke")
     for status, message, hint in FAILURES:
         assert status.replace("_", " ") in words
         assert re.sub(r"\s+", " ", message) in re.sub(r"\s+", " ", words)
