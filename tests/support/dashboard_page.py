@@ -24,17 +24,7 @@ from xla_sweeps.report.dashboard import build
 from xla_sweeps.report.dashboard.page import render
 from xla_sweeps.schema.columns import Verdict
 
-SECTIONS = (
-    "answer",
-    "where",
-    "fastest",
-    "flops",
-    "cost",
-    "series",
-    "broke",
-    "trust",
-    "everything",
-)
+SECTIONS = ("answer", "where", "fastest", "flops", "cost", "series", "broke", "trust", "everything")
 Filters = Sequence[tuple[str, str]]
 
 

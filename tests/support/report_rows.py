@@ -43,17 +43,9 @@ def pair(number: int = 1, speedup: float = 2.0, **changes: Any) -> ComparisonRow
 
 def failed(number: int, **changes: Any) -> ComparisonRow:
     """The same where XLA failed."""
-    nothing = dict.fromkeys(
-        (
-            "speedup",
-            "speedup_low",
-            "speedup_high",
-            "speedup_percent",
-            "throughput_samples_per_s",
-            "absolute_speedup_samples_per_s",
-            "throughput_low",
-            "throughput_high",
-        )
+    lost = (
+        *("speedup", "speedup_low", "speedup_high", "speedup_percent", "throughput_low"),
+        *("throughput_samples_per_s", "absolute_speedup_samples_per_s", "throughput_high"),
     )
     told = {
         "verdict": Verdict.FAILED,
@@ -61,7 +53,7 @@ def failed(number: int, **changes: Any) -> ComparisonRow:
         "failed_mode": "xla",
         "failure_message": "no kernel",
     }
-    return with_columns(pair(number), **{**nothing, **told, **changes})
+    return with_columns(pair(number), **{**dict.fromkeys(lost), **told, **changes})
 
 
 def text_of(key: str, rows: Sequence[ComparisonRow], facts: Facts = FACTS) -> str:

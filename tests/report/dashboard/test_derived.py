@@ -29,14 +29,11 @@ def test_images_to_break_even_are_infinite_for_never_and_missing_where_it_is_ope
         base_row(**{**costs, "break_even_calls": None}) | compared(100.0, 50.0, 0.01),
         base_row(**costs) | compared(100.0, 101.0, 0.2) | {"verdict": "ambiguous"},
     ]
-    images = with_derived(table_of(rows))["break_even_images"].to_pylist()
+    column = with_derived(table_of(rows))["break_even_images"]
+    images = column.to_pylist()
     assert images[:2] == [40.0, math.inf]
     assert math.isnan(images[2])
-    assert math.isinf(
-        build._round_bits(with_derived(table_of(rows))["break_even_images"].to_numpy()).view("<f4")[
-            1
-        ]
-    )
+    assert math.isinf(build._round_bits(column.to_numpy()).view("<f4")[1])
 
 
 def test_a_suffix_tells_rows_of_one_name_apart_by_the_plainest_column() -> None:

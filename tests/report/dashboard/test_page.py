@@ -46,6 +46,8 @@ SHOWN_CHARTS = """[...document.querySelectorAll('figure.chart')]
   .filter((figure) => figure.checkVisibility())
   .map((figure) => figure.dataset.chart)"""
 
+PLOTS = "document.querySelectorAll('figure.chart svg.plot').length"
+
 CHARTS = ["pairs", "where", "flops", "cost", "series", "twins"]
 """Charts of a study of many models and devices."""
 
@@ -97,21 +99,13 @@ def test_the_page_draws_without_a_request_or_an_error(
     assert browser.requests == []
     assert browser.evaluate("document.documentElement.dataset.error ?? ''") == ""
     for name in SECTIONS:
-        assert (
-            browser.evaluate(f"document.getElementById('{name}').getBoundingClientRect().height")
-            > 50
-        ), name
+        box = f"document.getElementById('{name}').getBoundingClientRect()"
+        assert browser.evaluate(f"{box}.height") > 50, name
     assert browser.evaluate(SHOWN_CHARTS) == CHARTS
-    assert browser.evaluate("document.querySelectorAll('figure.chart svg.plot').length") == len(
-        CHARTS
-    )
-    assert (
-        browser.evaluate(
-            "[...document.querySelectorAll('figure.chart')].filter((f) => f.checkVisibility() && "
-            "!f.querySelector('figcaption').textContent.trim()).length"
-        )
-        == 0
-    )
+    assert browser.evaluate(PLOTS) == len(CHARTS)
+    captions = """[...document.querySelectorAll('figure.chart')].filter((figure) =>
+      figure.checkVisibility()).map((figure) => figure.querySelector('figcaption').textContent)"""
+    assert all(map(str.strip, browser.evaluate(captions)))
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -149,7 +143,7 @@ def test_a_chart_comes_back_with_the_rows_it_needs(browser: Browser, study: Stud
     browser.wait("xlaSweeps.rows() > 0")
     draw_everything(browser)
     assert browser.evaluate(SHOWN_CHARTS) == CHARTS
-    assert browser.evaluate("document.querySelectorAll('figure.chart svg.plot').length") == 6
+    assert browser.evaluate(PLOTS) == 6
 
 
 def test_a_part_that_is_moved_away_and_back_between_two_frames_is_drawn(
@@ -324,13 +318,8 @@ def test_chips_are_pressed_by_key_and_keep_the_focus(browser: Browser, study: St
     shown = browser.evaluate("xlaSweeps.rows()")
     assert shown >= browser.evaluate("xlaSweeps.overview().faster") > 0
     assert 0 < shown < everything
-    assert (
-        browser.evaluate(
-            f"((element) => {is_chip} && "
-            "element.getAttribute('aria-pressed'))(document.activeElement)"
-        )
-        == "true"
-    )
+    pressed = f"{is_chip} && element.getAttribute('aria-pressed')"
+    assert browser.evaluate(f"((element) => {pressed})(document.activeElement)") == "true"
     browser.press(" ")
     assert browser.evaluate("xlaSweeps.rows()") == everything
 

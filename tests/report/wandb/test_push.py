@@ -155,10 +155,8 @@ def test_push_repairs_the_agents_run_and_makes_no_other(
     server.heal()
     monkeypatch.delenv("WANDB_SWEEP_ID")
     monkeypatch.delenv("WANDB_RUN_ID")
-    assert (
-        push([(replace(head, **PATIENT), [FIRST], summarize([FIRST]))], log=tmp_path / "log").sent
-        == 1
-    )
+    trial = (replace(head, **PATIENT), [FIRST], SUMMARY)
+    assert push([trial], log=tmp_path / "log").sent == 1
     assert list(server.runs) == ["agentrun"]
     assert rounds_of(server.runs["agentrun"]) == rows_of(FIRST)
 

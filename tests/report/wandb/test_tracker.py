@@ -275,10 +275,8 @@ def test_a_second_command_adds_its_rounds_to_the_same_run(
     assert tracked(online_tracker(), head, SECOND, FIRST).complete
     assert list(server.runs) == [own_run_id(head)]
     assert rounds_of(server.run) == rows_of(FIRST, SECOND)
-    assert (
-        push([(head, [FIRST, SECOND], summarize([FIRST, SECOND]))], log=tmp_path / "log").already
-        == 1
-    )
+    both = [FIRST, SECOND]
+    assert push([(head, both, summarize(both))], log=tmp_path / "log").already == 1
 
 
 @pytest.mark.exhaustive

@@ -37,12 +37,8 @@ def test_names_of_what_every_object_has_are_only_names(browser: Browser, tmp_pat
         turn(browser, filters)
         open_everything(browser)
         assert browser.evaluate("Object.keys(Object.prototype)") == []
-        assert (
-            browser.evaluate(
-                "(() => { const all = []; for (const one in {}) all.push(one); return all; })()"
-            )
-            == []
-        )
+        inherited = "(() => { const all = []; for (const one in {}) all.push(one); return all; })()"
+        assert browser.evaluate(inherited) == []
         words = browser.words("body")
         for wrong in ("[object", "native code", "undefined", "NaN"):
             assert wrong not in words

@@ -71,10 +71,8 @@ def test_options_of_tensorflow_tell_rows_apart_wherever_settings_do(
     ]
     visit(browser, write_page(tmp_path / "page.html", rows))
     draw_everything(browser)
-    assert (
-        browser.words("#answer-rows > .note")
-        == "2 more configurations: choose batch and options above."
-    )
+    note = browser.words("#answer-rows > .note")
+    assert note == "2 more configurations: choose batch and options above."
     heads = "[...document.querySelectorAll('.grid th')].map((head) => head.dataset.column)"
     assert "runtime" in browser.evaluate(heads)
     for value, word in (("", "defaults"), ("onednn=false", "onednn=false")):

@@ -34,23 +34,19 @@ def check_file(browser: Browser, page: Study, filters: Filters) -> None:
         for row in (page.rows[n] for n in selected(page.rows, filters))
     }
     assert len(lines) == len(rows) > 0
-    assert [float(line["speedup"]) for line in lines if line["speedup"]] == sorted(
-        (float(line["speedup"]) for line in lines if line["speedup"]), reverse=True
-    ), "in the order of the table"
+    speedups = [float(line["speedup"]) for line in lines if line["speedup"]]
+    assert speedups == sorted(speedups, reverse=True), "in the order of the table"
     for line in lines:
         row = rows[line["trial_id"], line["candidate"], line["baseline"]]
         for text in TEXTS:
-            value = row[text]
-            assert line[text] == (
-                f"'{value}" if value[:1] in ("=", "+", "-", "@", "\t") else value
-            ), text
+            quote = "'" if row[text][:1] in ("=", "+", "-", "@", "\t") else ""
+            assert line[text] == f"{quote}{row[text]}", text
         for number in NUMBERS:
             if row[number] is None:
                 assert line[number] == "", number
             else:
-                assert float(line[number]) == pytest.approx(row[number], rel=1e-5, abs=1e-12), (
-                    number
-                )
+                about = pytest.approx(row[number], rel=1e-5, abs=1e-12)
+                assert float(line[number]) == about, number
 
 
 def test_the_table_is_sorted_by_a_click_and_again_by_another(
@@ -81,17 +77,11 @@ def check_order(browser: Browser, page: Study, column: str, numeric: bool) -> No
             f"document.querySelector(\"th[data-column='{column}']\").getAttribute('aria-sort')"
         )
         order = table_order(browser, column, len(rows), page.rows)
-        sorted_known = sorted(
-            values, reverse=direction == "descending", key=None if numeric else natural
-        )
-        assert (
-            order[: len(values)] == pytest.approx(sorted_known)
-            if numeric
-            else order[: len(values)] == sorted_known
-        )
-        assert all(value in (None, "") for value in order[len(values) :]), (
-            "rows without a value come last"
-        )
+        key = None if numeric else natural
+        wanted = sorted(values, reverse=direction == "descending", key=key)
+        known, rest = order[: len(values)], order[len(values) :]
+        assert known == (pytest.approx(wanted) if numeric else wanted)
+        assert {*rest} <= {None, ""}, "rows without a value come last"
         seen.append(direction)
     assert set(seen) == {"ascending", "descending"}
 

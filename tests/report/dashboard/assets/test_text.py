@@ -94,15 +94,11 @@ def nasty(tmp_path: Path) -> Study:
     return write_page(tmp_path / "nasty.html", rows, **meta)
 
 
-def shown_in_full(browser: Browser, page: Study) -> None:
-    visit(browser, page)
-    open_everything(browser)
-
-
 def test_texts_are_shown_unchanged_and_none_becomes_an_element_or_a_script(
     browser: Browser, nasty: Study
 ) -> None:
-    shown_in_full(browser, nasty)
+    visit(browser, nasty)
+    open_everything(browser)
     check_no_markup(browser)
     check_every_text(browser)
     drawn = "\n".join(browser.evaluate(CHART_TEXTS))
@@ -112,27 +108,11 @@ def test_texts_are_shown_unchanged_and_none_becomes_an_element_or_a_script(
 
 def check_no_markup(browser: Browser) -> None:
     assert browser.evaluate("globalThis.exploited") is None
-    assert (
-        browser.evaluate(
-            "document.querySelectorAll('img, iframe, object, embed, i, module, base, "
-            "meta[http-equiv=refresh]').length"
-        )
-        == 0
-    )
-    assert (
-        browser.evaluate(
-            "[...document.scripts].map((script) => script.id || script.textContent.slice(0, "
-            "12)).length"
-        )
-        <= 6
-    )
-    assert (
-        browser.evaluate(
-            "[...document.querySelectorAll('*')].some((element) => "
-            "element.getAttributeNames().some((name) => name.startsWith('on')))"
-        )
-        is False
-    )
+    foreign = "img, iframe, object, embed, i, module, base, meta[http-equiv=refresh]"
+    assert browser.evaluate(f"document.querySelectorAll('{foreign}').length") == 0
+    assert browser.evaluate("document.scripts.length") <= 6
+    names = "[...document.querySelectorAll('*')].flatMap((element) => element.getAttributeNames())"
+    assert browser.evaluate(f"{names}.some((name) => name.startsWith('on'))") is False
     assert browser.complaints == []
     assert browser.requests == []
 
@@ -213,17 +193,9 @@ def test_the_address_restores_a_filter_with_special_characters(
         assert row["device"][:30] in browser.evaluate(
             "document.getElementById('tokens').textContent"
         )
-    visit(
-        browser,
-        nasty,
-        [
-            ("device", "nowhere <script>"),
-            ("sort", "__proto__"),
-            ("tab", "constructor"),
-            ("at", "nowhere"),
-            ("columns", "__proto__"),
-        ],
-    )
+    odd = {"device": "nowhere <script>", "sort": "__proto__", "tab": "constructor"}
+    odd |= {"at": "nowhere", "columns": "__proto__"}
+    visit(browser, nasty, [*odd.items()])
     draw_everything(browser)
     assert browser.evaluate("xlaSweeps.rows()") == 0
     assert browser.complaints == []
@@ -251,19 +223,13 @@ def test_the_file_contains_no_outside_text_unencoded(nasty: Study) -> None:
 
 
 def test_failures_of_every_kind_are_shown(browser: Browser, tmp_path: Path) -> None:
-    lost: list[dict[str, Any]] = [
-        base_row(
-            trial_id=f"{n:016}",
-            verdict="failed",
-            status=status,
-            failed_mode="xla",
-            failure_message=message,
-            failure_hint=hint,
-            device=NASTY_DEVICE,
-        )
-        for n, (status, message, hint) in enumerate(FAILURES)
+    lost = {"verdict": "failed", "failed_mode": "xla", "device": NASTY_DEVICE}
+    names = ("status", "failure_message", "failure_hint")
+    rows = [
+        base_row(trial_id=f"{n:016}", **lost, **dict(zip(names, failure, strict=True)))
+        for n, failure in enumerate(FAILURES)
     ]
-    visit(browser, write_page(tmp_path / "failed.html", lost))
+    visit(browser, write_page(tmp_path / "failed.html", rows))
     bring(browser, "#broke-list")
     words = browser.words("#broke")
     for status, message, hint in FAILURES:
