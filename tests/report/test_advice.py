@@ -27,6 +27,22 @@ ROW = with_columns(
 )
 
 
+def judged(
+    verdict: Verdict, speedup: float, low: float, high: float, **more: object
+) -> dict[str, object]:
+    """Columns of a verdict on a speedup with its interval."""
+    bounds = {"speedup": speedup, "speedup_low": low, "speedup_high": high}
+    return {"verdict": verdict, **bounds, **more}
+
+
+def opened(
+    speedup: float, low: float, high: float, above: float, replicates: float, **more: object
+) -> dict[str, object]:
+    """Columns of a difference that is open: what is excluded, and what would settle it."""
+    left = {"excluded_above": above, "replicates_to_settle": replicates}
+    return judged(Verdict.AMBIGUOUS, speedup, low, high, **left, **more)
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
@@ -41,67 +57,36 @@ ROW = with_columns(
             "takes no longer.",
         ),
         (
-            {"verdict": Verdict.SLOWER, "speedup": 0.25, "speedup_low": 0.2, "speedup_high": 0.5},
+            judged(Verdict.SLOWER, 0.25, 0.2, 0.5),
             "XLA is 4.00× slower than graph (clear: 95 % 2.00–5.00, 1 replicate). Keep "
             "tf.function(jit_compile=False) for this model on this device.",
         ),
         (
-            {
-                "verdict": Verdict.EQUIVALENT,
-                "speedup": 1.001,
-                "speedup_low": 0.998,
-                "speedup_high": 1.004,
-            },
+            judged(Verdict.EQUIVALENT, 1.001, 0.998, 1.004),
             "XLA and graph are equally fast to within 1 % (clear: 95 % 0.998–1.004, 1 replicate)."
             " Choose by compile time and memory, not by speed.",
         ),
         (
-            {
-                "verdict": Verdict.AMBIGUOUS,
-                "speedup": 1.02,
-                "speedup_low": 0.98,
-                "speedup_high": 1.06,
-                "excluded_above": 0.054,
-                "replicates_to_settle": 39.0,
-                "replicate_s": 40.0,
-            },
+            opened(1.02, 0.98, 1.06, 0.054, 39.0, replicate_s=40.0),
             "XLA against graph is ambiguous: 1.020× (open: 95 % 0.980–1.060, 1 replicate). A "
             "difference above 5.4 % is excluded; about 39 more replicates (effort.replicates=39, "
             "26 min) would settle whether there is one above 1 %.",
         ),
         (
-            {
-                "verdict": Verdict.AMBIGUOUS,
-                "speedup": 1.011,
-                "speedup_low": 0.98,
-                "speedup_high": 1.042,
-                "excluded_above": 0.037,
-                "replicates_to_settle": 101.0,
-            },
+            opened(1.011, 0.98, 1.042, 0.037, 101.0),
             "XLA against graph is ambiguous: 1.011× (open: 95 % 0.980–1.042, 1 replicate). A "
             "difference above 3.7 % is excluded; more than 100 replicates, or a quieter machine "
             "(`xla-sweeps doctor`), would settle whether there is one above 1 %.",
         ),
         (
-            {
-                "verdict": Verdict.AMBIGUOUS,
-                "speedup": 0.54,
-                "speedup_low": 0.148,
-                "speedup_high": 2.004,
-                "excluded_above": 3.45,
-                "replicates_to_settle": 101.0,
-            },
+            opened(0.54, 0.148, 2.004, 3.45, 101.0),
             "XLA against graph is ambiguous: 0.54× (open: 95 % 0.15–2.00, 1 replicate). A "
             "difference above 4.45× is excluded; more than 100 replicates, or a quieter machine "
             "(`xla-sweeps doctor`), would settle whether there is one above 1 %.",
         ),
         (
-            {
-                "candidate": "autocluster",
-                "baseline": "default",
-                "break_even_calls": None,
-                "compile_s_extra": None,
-            },
+            {"candidate": "autocluster", "baseline": "default"}
+            | dict.fromkeys(("break_even_calls", "compile_s_extra")),
             "Auto-clustering is 1.38× faster than the default (jit_compile=None) (clear: 95 % "
             "1.34–1.42, 1 replicate); use "
             'tf.config.optimizer.set_jit("autoclustering").',
@@ -137,19 +122,13 @@ ROW = with_columns(
             "preparation takes no longer. Note that graph contains XLA too, in parts of the model.",
         ),
         (
-            {
-                "candidate": "graph_2",
-                "verdict": Verdict.EQUIVALENT,
-                "speedup": 1.001,
-                "speedup_low": 0.998,
-                "speedup_high": 1.004,
-                "excluded_above": 0.0038,
-            },
+            judged(Verdict.EQUIVALENT, 1.001, 0.998, 1.004)
+            | {"candidate": "graph_2", "excluded_above": 0.0038},
             "A/A: two copies of graph measure 1.001× (95 % 0.998–1.004, 1 replicate),"
             " 0.1 % apart, as expected. A difference above 0.38 % is excluded.",
         ),
         (
-            {"candidate": "graph_2", "speedup": 1.05, "speedup_low": 1.03, "speedup_high": 1.07},
+            judged(Verdict.FASTER, 1.05, 1.03, 1.07, candidate="graph_2"),
             "A/A: two copies of graph measure 1.05× (95 % 1.030–1.070, 1 replicate), "
             "5 % apart, although they are the same: this machine adds differences of that size. "
             "Run `xla-sweeps doctor`.",
@@ -173,7 +152,7 @@ PREDICT = {"scenario": "predict", "candidate": "predict_xla", "baseline": "predi
             "5,400 calls (4,900–6,000).",
         ),
         (
-            {"verdict": Verdict.SLOWER, "speedup": 0.25, "speedup_low": 0.2, "speedup_high": 0.5},
+            judged(Verdict.SLOWER, 0.25, 0.2, 0.5),
             "model.predict with XLA is 4.00× slower than without XLA (clear: 95 % 2.00–5.00, 1 "
             "replicate). Keep compile(jit_compile=False) for this model on this device.",
         ),

@@ -6,12 +6,11 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 from changed_rows import with_columns
-from report_rows import FACTS, failed, pair
+from report_rows import FACTS, SWEEP, failed, pair
 
 from xla_sweeps.analysis.overview import by_device, overview
 from xla_sweeps.report import study
@@ -62,9 +61,7 @@ def rows_of(kinds: Sequence[str]) -> list[ComparisonRow]:
 def said_at_80(rows: Sequence[ComparisonRow], capsys: pytest.CaptureFixture[str]) -> str:
     """All that a sweep, the questions of the study, the answers and the report say."""
     counts = Counter(str(row.status) for row in rows)
-    place = {"results_dir": Path("r"), "again": "x"}
-    shown: dict[str, Any] = {"gave_up": {}, "stopped": None, "planned": len(rows), **place}
-    show_sweep("s", rows=rows, counts=counts, **shown)
+    show_sweep("s", rows=rows, counts=counts, planned=len(rows), **SWEEP)
     show_rows(rows)
     show_tables(study.of_rows(rows))
     text = capsys.readouterr().out

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 from changed_rows import with_columns
 from factories import make_record
-from report_rows import FACTS, pair
+from report_rows import FACTS, SWEEP, pair
 
 from xla_sweeps.analysis.overview import by_device, overview
 from xla_sweeps.analysis.predict_cost import Cost
@@ -66,16 +65,7 @@ def said_by_devices(capsys: Any) -> str:
 
 def said_by_sweep(capsys: Any) -> str:
     rows = [open_pair(number) for number in range(4)]
-    show_sweep(
-        "s",
-        rows=rows,
-        counts={},
-        gave_up={},
-        stopped=None,
-        planned=4,
-        results_dir=Path("r"),
-        again="x",
-    )
+    show_sweep("s", rows=rows, counts={}, planned=4, **SWEEP)
     text: str = capsys.readouterr().out
     return text[text.index("◆ 4 ambiguous") :]
 
@@ -148,14 +138,8 @@ def check(text: str) -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        said_by_answer,
-        said_by_overview,
-        said_of_one,
-        said_by_devices,
-        said_by_sweep,
-        said_by_report,
-        said_by_study,
-        said_by_fit,
+        *(said_by_answer, said_by_overview, said_of_one, said_by_devices),
+        *(said_by_sweep, said_by_report, said_by_study, said_by_fit),
     ],
 )
 def test_a_comparison_whose_intervals_overlap_is_no_claim(

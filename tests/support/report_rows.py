@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from changed_rows import with_columns
@@ -15,6 +16,9 @@ from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import ComparisonRow
 
 FACTS: Facts = {"trials": 3, "unsent": 0, "table_rows": 3, "headline_rows": 3}
+
+SWEEP: dict[str, Any] = {"gave_up": {}, "stopped": None, "results_dir": Path("r"), "again": "x"}
+"""Arguments of `show_sweep` beside the rows and how many there are."""
 
 (ROW,) = [
     row
