@@ -10,7 +10,7 @@ from factories import make_record
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.advice import answer, flag_notes, name_of
-from xla_sweeps.report.flag_texts import FLAG_TEXTS
+from xla_sweeps.report.sentences import FLAG_TEXTS
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Flag, Status
 

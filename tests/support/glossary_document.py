@@ -10,7 +10,7 @@ import inspect
 import itertools
 from collections.abc import Iterator
 
-from xla_sweeps.report.flag_texts import FLAG_TEXTS
+from xla_sweeps.report.sentences import FLAG_TEXTS
 from xla_sweeps.schema import measurement
 from xla_sweeps.schema.measurement import Flag, Status
 from xla_sweeps.schema.modes import Mode

@@ -10,8 +10,7 @@ import math
 from xla_sweeps.analysis.interval import MOST_TO_SETTLE
 from xla_sweeps.analysis.speedup import disagreement
 from xla_sweeps.report.figures import digits, interval, percent, round_count, short_duration, times
-from xla_sweeps.report.flag_texts import FLAG_TEXTS
-from xla_sweeps.report.sentences import FAILURES, REMARKS, fill
+from xla_sweeps.report.sentences import FAILURES, FLAG_TEXTS, REMARKS, fill
 from xla_sweeps.schema.backend import backend_named
 from xla_sweeps.schema.columns import IMPORTED, Verdict
 from xla_sweeps.schema.comparisons import by_backend, facts_of, headline_of, is_aa_pair

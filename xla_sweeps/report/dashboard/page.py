@@ -24,7 +24,6 @@ from xla_sweeps.analysis.cost import COST_COLUMNS
 from xla_sweeps.analysis.energy import NOT_AVAILABLE
 from xla_sweeps.analysis.interval import MOST_TO_SETTLE
 from xla_sweeps.report import advice, sentences
-from xla_sweeps.report.flag_texts import FLAG_TEXTS
 from xla_sweeps.schema.comparisons import headline_of
 from xla_sweeps.schema.modes import MODES, SCENARIOS, Execution
 from xla_sweeps.schema.row import COLUMNS
@@ -45,7 +44,7 @@ PACKAGE: Mapping[str, Any] = {
     "symbols": advice.SYMBOLS,
     "contaminated": advice.CONTAMINATED,
     "most_to_settle": MOST_TO_SETTLE,
-    "flags": FLAG_TEXTS,
+    "flags": sentences.FLAG_TEXTS,
     "headlines": {scenario: headline_of(scenario) for scenario in SCENARIOS},
     "names": {mode: mode.called for mode in MODES.values()},
     "calls": {scenario: facts.call for scenario, facts in SCENARIOS.items()},

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from xla_sweeps.analysis.summary import decomposition
 from xla_sweeps.analysis.trust import trust
-from xla_sweeps.report import advice, overall, row_cells, sentences, study
+from xla_sweeps.report import advice, overall, row_cells, study
 from xla_sweeps.report.figures import (
     NONE,
     decimals,
@@ -26,8 +26,8 @@ from xla_sweeps.report.figures import (
     times,
     with_bounds,
 )
-from xla_sweeps.report.flag_texts import FLAG_TEXTS
 from xla_sweeps.report.next_steps import fastest_way, next_steps
+from xla_sweeps.report.sentences import DRAWN_PIPELINE, FLAG_TEXTS, SETTLE, TOO_LITTLE
 from xla_sweeps.report.terminal import console
 from xla_sweeps.report.terminal.starts import cache_note, starts_table
 from xla_sweeps.schema.columns import IMPORTED, ModeColumns
@@ -290,7 +290,7 @@ def _input_note(summary: TrialSummary) -> str:
             continue
         called = mode_of(modes[fit].label).called
         sides = ("input", modes[Mode.INPUT.role].columns), ("step", modes[alone].columns)
-        drawn = "" if summary.trial.data else f" {sentences.DRAWN_PIPELINE}"
+        drawn = "" if summary.trial.data else f" {DRAWN_PIPELINE}"
         return (
             f"{called} trains on {digits(whole)} {unit}. Its input pipeline alone gives "
             f"{digits(pipeline)} ({percent(share)} of an epoch's time), its step alone "
@@ -304,8 +304,7 @@ def _pace(*sides: tuple[str, ModeColumns]) -> str:
     if (first.throughput_high or math.inf) < (second.throughput_low or 0.0):
         return f"the {slow} sets the pace"
     return (
-        f"{sentences.TOO_LITTLE} which of the two limits it ({_rates(first)} and "
-        f"{_rates(second)}); {sentences.SETTLE}"
+        f"{TOO_LITTLE} which of the two limits it ({_rates(first)} and {_rates(second)}); {SETTLE}"
     )
 
 

@@ -24,9 +24,9 @@ from dashboard_page import (
 from synthetic_rows import DEVICES, Row, base_row, compared
 
 from xla_sweeps.report.dashboard import build
-from xla_sweeps.report.flag_texts import FLAG_TEXTS
 from xla_sweeps.report.labels import short_device
 from xla_sweeps.report.overall import overall_word
+from xla_sweeps.report.sentences import FLAG_TEXTS
 
 pytestmark = pytest.mark.browser
 
