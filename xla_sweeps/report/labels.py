@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from xla_sweeps.schema.row import COLUMNS, QUESTION, ComparisonRow, value_of, words_of
+from xla_sweeps.schema.row import COLUMNS, QUESTION, words_of
 
 TELLING = (
     *QUESTION,
@@ -43,12 +43,6 @@ def setting_words(setting: Mapping[str, Any]) -> str:
 def join_words(words: Sequence[str]) -> str:
     """The words with commas and an "and": `a, b and c`."""
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
-
-
-def distinctions(rows: Sequence[ComparisonRow], shown: Sequence[str]) -> list[str]:
-    """Facts that each row of a table needs beside its columns: `standard · graph,xla`, or ""."""
-    columns = {name: [value_of(row, name) for row in rows] for name in (*shown, *TELLING)}
-    return told_apart(columns, shown, TELLING)
 
 
 def told_apart(

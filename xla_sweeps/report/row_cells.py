@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from xla_sweeps.analysis.cost import per_million
 from xla_sweeps.report import advice, markdown
 from xla_sweeps.report.figures import NONE, interval, number, times
-from xla_sweeps.report.labels import distinctions, short_devices
+from xla_sweeps.report.labels import TELLING, short_devices, told_apart
 from xla_sweeps.schema.columns import IMPORTED
 from xla_sweeps.schema.comparisons import by_scenario
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.row import ComparisonRow, precision_words
+from xla_sweeps.schema.row import ComparisonRow, precision_words, value_of
 from xla_sweeps.system.text import displayable
 
 Groups = tuple[tuple[str, ...], ...]
@@ -94,8 +94,9 @@ def row_names(rows: Sequence[ComparisonRow], *, with_device: bool) -> list[str]:
         *("model", "resolution_px", "batch_size", "device", "candidate", "baseline", "origin"),
         *("precision", "tf32"),
     )
+    columns = {name: [value_of(row, name) for row in rows] for name in (*shown, *TELLING)}
     names = []
-    for row, distinction in zip(rows, distinctions(rows, shown), strict=True):
+    for row, distinction in zip(rows, told_apart(columns, shown, TELLING), strict=True):
         words = precision_words(row.trial.precision, row.trial.tf32)
         device = short[row.trial.device] if with_device else ""
         facts = " · ".join(filter(None, (*words, distinction, device)))

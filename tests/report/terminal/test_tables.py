@@ -15,7 +15,7 @@ from report_rows import pair
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.config import catalog
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.report.labels import distinctions
+from xla_sweeps.report.row_cells import row_names
 from xla_sweeps.report.terminal.console import complain
 from xla_sweeps.report.terminal.models import show_model
 from xla_sweeps.report.terminal.tables import show_rows, show_trial
@@ -247,8 +247,9 @@ def test_variables_that_fill_pages_do_not_fill_the_table() -> None:
         make_record(trial_id=name * 16, environment={"flags": {"XLA_FLAGS": name * 60_000}})
         for name in "ab"
     ]
-    told = distinctions([summarize([record]).comparisons[0] for record in records], ["model"])
-    assert [text[:13] for text in told] == ["XLA_FLAGS=aaa", "XLA_FLAGS=bbb"]
+    rows = [summarize([record]).comparisons[0] for record in records]
+    told = row_names(rows, with_device=False)
+    assert [text[:23] for text in told] == ["resnet50 (XLA_FLAGS=aaa", "resnet50 (XLA_FLAGS=bbb"]
     assert max(map(len, told)) < 100
 
 

@@ -168,10 +168,8 @@ def test_every_word_and_number_of_the_first_screen_is_that_of_its_rows(
         f"It depends on the device. Usually yes on H100 80GB HBM3 ({said['H100 80GB HBM3']}), "
         f"mixed on Xeon ({said['Xeon']})."
     )
-    title = browser.words("#title")
-    assert (
-        title == f"XLA against graph in call: {len({r['model'] for r in rows})} models on 2 devices"
-    )
+    models = len({row["model"] for row in rows})
+    assert browser.words("#title") == f"XLA against graph in call: {models} models on 2 devices"
     assert browser.complaints == []
 
 
