@@ -27,7 +27,7 @@ from dashboard_page import (
     write_page,
 )
 from factories import MODEL, failed_outcome, make_outcome, make_record
-from synthetic_rows import EXPLOIT, NASTY_MODEL, base_row, compared, make_rows
+from synthetic_rows import EXPLOIT, NASTY_MODEL, base_row, make_rows, pair_row
 
 from xla_sweeps.report.dashboard import build
 from xla_sweeps.schema.measurement import Status
@@ -57,15 +57,8 @@ NAME = """((element) => element === document.body ? '' : [
 
 
 def one_row() -> list[dict[str, Any]]:
-    row = base_row(
-        compile_s_extra=10.0,
-        break_even_calls=500.0,
-        peak_memory_ratio=0.9,
-        params=25.6e6,
-        macs=3.9e9,
-        cv_percent=0.4,
-    )
-    return [row | compared(100.0, 130.0, 0.02)]
+    costs = {"compile_s_extra": 10.0, "break_even_calls": 500.0, "peak_memory_ratio": 0.9}
+    return [pair_row(0, 130.0, **costs, params=25.6e6, macs=3.9e9, cv_percent=0.4)]
 
 
 def all_failed() -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 from browser import PHONE, Browser
 from dashboard_page import COMPARISON, Study, bring, draw_everything, visit, write_page
-from synthetic_rows import EXPLOIT, base_row, compared, make_rows
+from synthetic_rows import EXPLOIT, make_rows, pair_row
 
 pytestmark = pytest.mark.browser
 
@@ -138,17 +138,9 @@ def hostile(tmp_path: Path) -> Study:
     rows: list[dict[str, Any]] = []
     for n, text in enumerate(HOSTILE):
         for device in (text, "GPU"):
-            row = base_row(
-                trial_id=f"{len(rows):016}",
-                model=text,
-                family=text,
-                device=device,
-                software=text,
-                macs=1e9 * (n + 1),
-                compile_s_extra=5.0 + n,
-                break_even_calls=100.0,
-            )
-            rows.append(row | compared(100.0, 110.0 + 10 * n, 0.02))
+            names = {"model": text, "family": text, "device": device, "software": text}
+            costs = {"macs": 1e9 * (n + 1), "compile_s_extra": 5.0 + n, "break_even_calls": 100.0}
+            rows.append(pair_row(len(rows), 110.0 + 10 * n, **names, **costs))
     return write_page(tmp_path / "hostile.html", rows)
 
 
