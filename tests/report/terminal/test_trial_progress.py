@@ -62,8 +62,8 @@ def test_a_live_block_is_drawn_by_itself_but_not_while_calls_are_timed(
     for stage in ("compile", "measure", "record"):
         screen.stage(0, stage, "xla")
         with monkeypatch.context() as patched:
-            patched.setattr(screen._block, "redraw", lambda stage=stage: drawn.append(stage))
-            screen._block._beat()
+            patched.setattr(screen, "redraw", lambda stage=stage: drawn.append(stage))
+            screen._beat()
     assert drawn == ["compile", "record"]
 
 

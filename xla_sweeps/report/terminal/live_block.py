@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from typing import Self
 
 from rich.console import RenderableType
 from rich.live import Live
@@ -15,30 +16,34 @@ from xla_sweeps.report.figures import duration
 from xla_sweeps.report.terminal import console
 
 
-class LiveBlock:
-    """Show the progress of one thing: drawn where it is live, else as lines.
+class LiveBlock(ABC):
+    """Show the progress of one thing: drawn where it is live, else as lines; a context manager."""
 
-    `still` makes the event and text of a line after a long silence; None where there must be none.
-    """
-
-    def __init__(
-        self,
-        ui: str,
-        draw: Callable[[], RenderableType],
-        *,
-        still: Callable[[], tuple[str, str] | None],
-        every_s: float,
-    ) -> None:
+    def __init__(self, ui: str, *, every_s: float) -> None:
         self._mode = console.ui_mode(ui)
         self._console = console.progress_console()
-        self._draw, self._still = draw, still
         self._heart = console.Heartbeat(
             self._beat, every_s=every_s if self._mode == "live" else None
         )
         self._live = Live(self, console=self._console, auto_refresh=False, transient=True)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *ended: object) -> None:
+        self._heart.__exit__()
+        self._live.stop()
+
     def __rich__(self) -> RenderableType:
-        return self._draw()
+        return self.block()
+
+    @abstractmethod
+    def block(self) -> RenderableType:
+        """The block, as it is now."""
+
+    @abstractmethod
+    def _still(self) -> tuple[str, str] | None:
+        """The event and text of a line after a long silence; None where there must be none."""
 
     def start(self) -> None:
         """Show the block."""
@@ -51,11 +56,6 @@ class LiveBlock:
         """Draw the block again, where it is live."""
         if self._live.is_started:
             self._live.refresh()
-
-    def stop(self) -> None:
-        """Remove the block."""
-        self._heart.__exit__()
-        self._live.stop()
 
     def line(self, event: str, text: str) -> None:
         """Print an event as a line with the time, where progress is plain."""

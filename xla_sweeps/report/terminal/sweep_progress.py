@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
+from typing import Self
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -30,11 +31,11 @@ INCONCLUSIVE = ("locked", "contaminated", "infra", "interrupted", "stopped", "lo
 """Outcomes that are no result: the trial is measured again."""
 
 
-class SweepProgress:
+class SweepProgress(LiveBlock):
     """Follow one sweep on some slots, others may follow; a context manager."""
 
     def __init__(self, title: str, slots: Sequence[str], *, ui: str = "auto") -> None:
-        self._block = LiveBlock(ui, self.block, still=self._still, every_s=1.0)
+        super().__init__(ui, every_s=1.0)
         self._title = displayable(title)
         self._started = time.monotonic()
         self._jobs: dict[str, tuple[str, Path, float] | None] = dict.fromkeys(slots)
@@ -45,17 +46,14 @@ class SweepProgress:
         self._left_at = self._started
         self._busy = ""
 
-    def __enter__(self) -> SweepProgress:
-        self._block.start()
+    def __enter__(self) -> Self:
+        self.start()
         return self
-
-    def __exit__(self, *ended: object) -> None:
-        self._block.stop()
 
     def running(self, slot: str, what: str, log: Path) -> None:
         """A job starts on a slot."""
         self._jobs[slot] = (trial_name(displayable(what)), log, time.monotonic())
-        self._block.line("start", f"{slot}  {displayable(what)}  log={log}")
+        self.line("start", f"{slot}  {displayable(what)}  log={log}")
 
     def show_end(self, slot: str, what: str, outcome: str, detail: str, figure: str = "") -> None:
         """A job ended with an outcome and its speedup; the least important words come last."""
@@ -68,7 +66,7 @@ class SweepProgress:
         line = Text(f"{outcome:<12}  ", style=style, no_wrap=True, overflow="ellipsis")
         self._last.append(line.append(text, style="default"))
         whole = text.replace(facts[2], displayable(what), 1)
-        self._block.line("end", f"{slot}  {outcome}  {whole}")
+        self.line("end", f"{slot}  {outcome}  {whole}")
 
     def progress(
         self,
@@ -83,11 +81,11 @@ class SweepProgress:
         self._done, self._total, self._left = done, total, left_s
         self._left_at = time.monotonic()
         self._counts = {word: count for word, count in counts.items() if word != "missing"}
-        self._block.line(
+        self.line(
             "sweep", f"{done}/{count_noun(total, 'trial')}  {words_of(self._counts)}{self._eta()}"
         )
         if busy != self._busy:
-            self._block.line("busy", displayable(busy) or "no longer")
+            self.line("busy", displayable(busy) or "no longer")
         self._busy = busy
 
     def _still(self) -> tuple[str, str]:
@@ -98,10 +96,6 @@ class SweepProgress:
             if job
         ]
         return "still", ("; ".join(jobs[:4]) or self._busy or "idle") + self._eta()
-
-    def warn(self, *messages: str) -> None:
-        """Print warnings, in every mode."""
-        self._block.warn(*messages)
 
     def _eta(self) -> str:
         if self._left is None or self._done >= self._total:

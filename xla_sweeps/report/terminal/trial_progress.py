@@ -33,32 +33,26 @@ STAGES = {
 REDRAW_S = 0.5
 
 
-class TrialProgress:
+class TrialProgress(LiveBlock):
     """Follow one trial, `part` of several (`2 of 5`); `brief` is a line for each replicate."""
 
     def __init__(self, *, ui: str = "auto", part: str = "", brief: bool = False) -> None:
+        super().__init__(ui, every_s=REDRAW_S)
         self._brief = brief
         self._part = f"{part}  " if part else ""
-        self._block = LiveBlock(ui, self.block, still=self._still, every_s=REDRAW_S)
         self._started = self._stage_started = time.monotonic()
         self._title, self._log, self._replicates, self._replicate = "", "", 1, 0
         self._stage, self._subject = "", ""
         self._rounds: Progress | None = None
         self._is_timed = False
 
-    def __enter__(self) -> TrialProgress:
-        return self
-
-    def __exit__(self, *ended: object) -> None:
-        self._block.stop()
-
     def trial_started(self, title: str, *, replicates: int, log: Path) -> None:
         """A trial begins; the libraries' output goes to the log."""
         self._title = f"{self._part}{displayable(title)}"
         self._log, self._replicates = str(log), replicates
         self._started = time.monotonic()
-        self._block.start()
-        self._block.line("start", f"{self._title}  replicates={replicates}  log={log}")
+        self.start()
+        self.line("start", f"{self._title}  replicates={replicates}  log={log}")
 
     def stage(self, replicate: int, stage: str, mode: str | None, detail: str = "") -> None:
         """A stage begins."""
@@ -67,30 +61,24 @@ class TrialProgress:
         self._rounds = None
         self._is_timed = stage == "measure"
         if not self._brief:
-            self._block.line(stage, self._subject)
-        self._block.redraw()
+            self.line(stage, self._subject)
+        self.redraw()
 
     def round_done(self, replicate: int, progress: Progress) -> None:
         """A Williams design is measured."""
         self._replicate, self._rounds = replicate, progress
         if not self._brief:
-            self._block.line(
-                "rounds", f"{_rounds_words(progress)}  {_width(progress)}{_eta(progress)}"
-            )
-        self._block.redraw()
+            self.line("rounds", f"{_rounds_words(progress)}  {_width(progress)}{_eta(progress)}")
+        self.redraw()
 
     def replicate_done(self, replicate: int, status: str, message: str = "") -> None:
         """A replicate ended and is saved."""
         self._is_timed = False
         number = "" if self._brief else f"replicate {replicate + 1}  "
         text = f"{number}{status}  {displayable(message)}".rstrip()
-        self._block.line("measured" if self._brief else "saved", text)
+        self.line("measured" if self._brief else "saved", text)
         self._stage, self._subject, self._rounds = "record", text, None
-        self._block.redraw()
-
-    def warn(self, message: str) -> None:
-        """Print a warning, in every mode."""
-        self._block.warn(message)
+        self.redraw()
 
     def _still(self) -> tuple[str, str] | None:
         """The stage and how long it takes already; None while calls are timed."""
