@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 
 
 def write_text(text: str, output: Path | None) -> None:
-    """Write to a file, replaced whole, or to standard output, where a terminal gets no controls.
-
-    Raises:
-        StoreError: the file cannot be written; what it held before is still there.
-    """
+    """Write to a file, as `replace`, or to standard output, where a terminal gets no controls."""
     if output is not None:
         replace(output, text.encode())
     elif sys.stdout.isatty():
@@ -60,11 +56,7 @@ def csv_text(documents: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> 
 
 
 def write_parquet(table: pyarrow.Table, output: Path) -> None:
-    """Rows as a Parquet file, which is replaced whole.
-
-    Raises:
-        StoreError: it cannot be written; what it held before is still there.
-    """
+    """Write rows to a Parquet file, as `replace`."""
     import pyarrow.parquet
 
     buffer = pyarrow.BufferOutputStream()
@@ -73,11 +65,10 @@ def write_parquet(table: pyarrow.Table, output: Path) -> None:
 
 
 def write_chart(rows: Sequence[ComparisonRow], output: Path) -> Path:
-    """Save the sorted speedups of rows as an SVG file, which is replaced whole; returns its path.
+    """Save the sorted speedups of rows as an SVG file, as `replace`; returns its path.
 
     Raises:
         ConfigError: the file is to be no SVG, or no row has a speedup.
-        StoreError: it cannot be written.
     """
     if output.suffix.lower() != ".svg":
         raise ConfigError(f"{output}: expected a file ending in .svg (rsvg-convert makes a PNG)")
@@ -88,7 +79,11 @@ def write_chart(rows: Sequence[ComparisonRow], output: Path) -> Path:
 
 
 def replace(output: Path, content: bytes) -> None:
-    """Replace a file whole, or write to a pipe or a device; StoreError where that fails."""
+    """Replace a file whole, or write to a pipe or a device.
+
+    Raises:
+        StoreError: that fails; what a file held before is still there.
+    """
     try:
         output.parent.stat()  # a folder that is missing may be a typing error
         if output.exists() and not output.is_file():

@@ -41,11 +41,7 @@ def base_url() -> str:
 
 
 def require_login() -> None:
-    """Refuse online tracking without credentials, before anything is measured.
-
-    Raises:
-        ConfigError: they are missing or invalid; the message says what to do.
-    """
+    """Refuse (ConfigError) online tracking without valid credentials, and say what to do."""
     if has_credentials(os.environ.get("WANDB_BASE_URL", "")):
         raise ConfigError(CREDENTIALS_RULE)
     account = login()
