@@ -27,63 +27,55 @@ class Compiled(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Cause:
     """A known cause of errors of XLA's compiler for GPUs."""
 
-    expression: re.Pattern[str]
+    expression: str
     what: str
     fix: str
 
 
 _CAUSES = (
     Cause(
-        expression=re.compile(
-            r"does not support target 'sm_\w+'"
-            r"|Value 'sm_\w+' is not defined for option 'gpu-name'"
-            r"|'sm_\w+' is not a recognized processor"
-            r"|ptxas does not support CC [\d.]+"
-            r"|ptxas too old|Unsupported \.version"
-            r"|CUDA_ERROR_INVALID_PTX|CUDA_ERROR_NO_BINARY_FOR_GPU|no kernel image is available"
-        ),
+        r"does not support target 'sm_\w+'"
+        r"|Value 'sm_\w+' is not defined for option 'gpu-name'"
+        r"|'sm_\w+' is not a recognized processor"
+        r"|ptxas does not support CC [\d.]+"
+        r"|ptxas too old|Unsupported \.version"
+        r"|CUDA_ERROR_INVALID_PTX|CUDA_ERROR_NO_BINARY_FOR_GPU|no kernel image is available",
         what="TensorFlow or its ptxas is too old for this GPU",
         fix="a newer TensorFlow (or tf-nightly, or NVIDIA's container) and a newer ptxas",
     ),
     Cause(
-        expression=re.compile(
-            r"No PTX compilation provider is available|ptxas not found"
-            r"|Couldn't find a suitable version of ptxas|Couldn't invoke ptxas"
-            r"|Can't find ptxas binary"
-        ),
+        r"No PTX compilation provider is available|ptxas not found"
+        r"|Couldn't find a suitable version of ptxas|Couldn't invoke ptxas"
+        r"|Can't find ptxas binary",
         what="ptxas is missing",
         fix=f"{how_to_install('gpu')}; or put the bin folder of a CUDA toolkit on PATH",
     ),
     Cause(
-        expression=re.compile(r"libdevice not found|Can't find libdevice directory|libdevice is r"),
+        r"libdevice not found|Can't find libdevice directory|libdevice is r",
         what="libdevice is missing",
         fix=f"{how_to_install('gpu')}; or XLA_FLAGS=--xla_gpu_cuda_data_dir=FOLDER of a CUDA "
         "toolkit, which has nvvm/libdevice",
     ),
     Cause(
-        expression=re.compile(
-            r"CUDA driver version is insufficient|compiled with an unsupported toolchain"
-            r"|CUDA_ERROR_UNSUPPORTED_PTX_VERSION|CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"
-            r"|driver's CUDA version is \S+ which is older|compiled for a different GPU\?"
-        ),
+        r"CUDA driver version is insufficient|compiled with an unsupported toolchain"
+        r"|CUDA_ERROR_UNSUPPORTED_PTX_VERSION|CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"
+        r"|driver's CUDA version is \S+ which is older|compiled for a different GPU\?",
         what="the NVIDIA driver is older than the CUDA toolkit",
         fix="update the driver: the CUDA version in the head of nvidia-smi must be at least that "
         "of TensorFlow's CUDA",
     ),
     Cause(
-        expression=re.compile(
-            r"Loaded runtime CuDNN library: \S+ but source was compiled|DNN library is not found"
-            r"|CUDNN_STATUS_NOT_INITIALIZED|CUDNN_STATUS_VERSION_MISMATCH|'libcudnn"
-        ),
+        r"Loaded runtime CuDNN library: \S+ but source was compiled|DNN library is not found"
+        r"|CUDNN_STATUS_NOT_INITIALIZED|CUDNN_STATUS_VERSION_MISMATCH|'libcudnn",
         what="cuDNN is missing or too old",
         fix=f"{how_to_install('gpu')}; and no older cuDNN on LD_LIBRARY_PATH",
     ),
     Cause(
-        expression=re.compile(r"cannot load lib[\w.]+|Cannot dlopen some GPU libraries"),
+        r"cannot load lib[\w.]+|Cannot dlopen some GPU libraries",
         what="TensorFlow cannot load CUDA's libraries",
         fix=how_to_install("gpu"),
     ),
@@ -93,7 +85,7 @@ _CAUSES = (
 
 def known_cause(text: str) -> Cause | None:
     """The known cause that a text tells, or None."""
-    return next((cause for cause in _CAUSES if cause.expression.search(text)), None)
+    return next((cause for cause in _CAUSES if re.search(cause.expression, text)), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
