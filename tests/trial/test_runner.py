@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from conducting import Notes
 from neighbour import hog
-from paths import SUPPORT
 from scripted import scripted
 
 from xla_sweeps.config.compose import compose_config
@@ -29,8 +28,6 @@ from xla_sweeps.trial import conductor, monitor, neighbours, recording, workers
 from xla_sweeps.trial.replicate import ReplicateResult, Setting
 from xla_sweeps.trial.runner import TrialResult, run_trial
 from xla_sweeps.trial.workers import worker_environment
-
-WORKER = str(SUPPORT / "fake_worker.py")
 
 
 @pytest.fixture(autouse=True)
