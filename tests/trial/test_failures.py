@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +12,7 @@ from xla_sweeps.schema.backend import backend_named, default_backend
 from xla_sweeps.schema.measurement import Phase, Status
 from xla_sweeps.system.installation import install
 from xla_sweeps.trial import failures
-from xla_sweeps.trial.failures import ProcessEnd, first_line
+from xla_sweeps.trial.failures import first_line
 
 diagnose_exception = partial(failures.diagnose_exception, backend=default_backend())
 diagnose_end = partial(failures.diagnose_end, backend=default_backend())
@@ -181,14 +180,12 @@ def test_a_known_text_is_one_line_with_what_to_do(
 def test_the_end_of_a_process_becomes_a_status(
     code: int, phase: Phase, more: dict[str, Any], status: Status, kind: str
 ) -> None:
-    diagnosed, failure = diagnose_end(ProcessEnd(exit_code=code, phase=phase, **more))
+    diagnosed, failure = diagnose_end(phase, code, **more)
     assert (diagnosed, failure.kind) == (status, kind)
 
 
 def test_a_timeout_names_the_option_that_raises_it() -> None:
-    _, failure = diagnose_end(
-        ProcessEnd(exit_code=-9, phase=Phase.COMPILE, killed_for="timeout", limit="5 s")
-    )
+    _, failure = diagnose_end(Phase.COMPILE, -9, killed_for="timeout", limit="5 s")
     assert failure.message == "stage 'compile' timed out after 5 s"
     assert "timeouts.compile=SECONDS" in failure.hint
 
@@ -272,11 +269,11 @@ def test_a_lost_gpu_is_told_in_its_own_line_with_what_to_do(text: str) -> None:
     assert failure.message == f"InternalError: {text.splitlines()[0]}"
     assert "nvidia-smi" in failure.hint
     assert "rerun to resume" in failure.hint
-    end = ProcessEnd(exit_code=-signal.SIGABRT, phase=Phase.MEASURE, log_tail=f"x\n{text}\ny")
-    status, failure = diagnose_end(end, device="gpu:0")
+    end = partial(diagnose_end, Phase.MEASURE, -signal.SIGABRT, log_tail=f"x\n{text}\ny")
+    status, failure = end(device="gpu:0")
     assert status is Status.INFRA
     assert failure.message == f"the process died with SIGABRT: {text.splitlines()[0]}"
-    status, _ = diagnose_end(end, device="cpu")
+    status, _ = end(device="cpu")
     assert status is Status.CRASHED, "TensorFlow looks for GPUs on a CPU, too"
 
 
@@ -286,10 +283,10 @@ def test_what_the_autotuner_tries_in_vain_is_not_why_a_process_died() -> None:
         "The caller indicates that this is not a failure, but this may mean that there could be "
         "performance gains if more memory were available.\n"
     )
-    end = ProcessEnd(exit_code=-signal.SIGSEGV, phase=Phase.MEASURE, log_tail=text)
-    assert diagnose_end(end, device="gpu:0")[0] is Status.CRASHED
-    fatal = replace(end, log_tail=f"{text}F0000 CUDA_ERROR_OUT_OF_MEMORY: out of memory\n")
-    assert diagnose_end(fatal, device="gpu:0")[0] is Status.OOM_GPU
+    end = partial(diagnose_end, Phase.MEASURE, -signal.SIGSEGV, device="gpu:0")
+    assert end(log_tail=text)[0] is Status.CRASHED
+    fatal = f"{text}F0000 CUDA_ERROR_OUT_OF_MEMORY: out of memory\n"
+    assert end(log_tail=fatal)[0] is Status.OOM_GPU
 
 
 HALF = (

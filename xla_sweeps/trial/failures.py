@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Collection
-from dataclasses import dataclass
 from functools import partial
 
 from xla_sweeps.schema.backend import Backend, backends
@@ -31,24 +30,6 @@ _MARKUP = re.compile(
 
 _LONG = 160
 _FIRST_SENTENCE = re.compile(r"(.{20,}?[.!])\s+[A-Z]")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessEnd:
-    """End of a measuring process.
-
-    Attributes:
-        exit_code: as `Popen.returncode`: negative for a signal.
-        killed_for: why we killed it (`timeout`, `memory`, `interrupt`, `closed`, `flood`), or "".
-        limit: the limit that it exceeded, with its unit, or "".
-    """
-
-    exit_code: int
-    phase: Phase
-    killed_for: str = ""
-    limit: str = ""
-    oom_kills: int = 0
-    log_tail: str = ""
 
 
 class WorkerLost(Exception):
@@ -173,49 +154,61 @@ def _line(expression: re.Pattern[str], text: str) -> str:
 
 
 def diagnose_end(
-    end: ProcessEnd, *, backend: Backend, device: str = "", workers: int = 1
+    phase: Phase,
+    exit_code: int,
+    *,
+    backend: Backend,
+    killed_for: str = "",
+    limit: str = "",
+    oom_kills: int = 0,
+    log_tail: str = "",
+    device: str = "",
+    workers: int = 1,
 ) -> tuple[Status, Failure]:
-    """Status and failure for a measuring process that ended without reporting a reason."""
-    name, failure = signal_name(end.exit_code), partial(Failure, phase=end.phase)
-    log = _RETRIED.sub("", end.log_tail)
-    if end.killed_for == "timeout":
-        key = timeout_key(end.phase)
-        hint = f"raise timeouts.{key}=SECONDS; the end of the log shows where it was"
-        message = f"stage '{end.phase}' timed out after {end.limit}"
+    """Status and failure for a measuring process that ended without reporting a reason.
+
+    The exit code is as `Popen.returncode`. `killed_for` is why we killed it (`timeout`, `memory`,
+    `interrupt`, `closed`, `flood`), `limit` the limit that it exceeded, with its unit; or "".
+    """
+    name, failure = signal_name(exit_code), partial(Failure, phase=phase)
+    log = _RETRIED.sub("", log_tail)
+    if killed_for == "timeout":
+        hint = f"raise timeouts.{timeout_key(phase)}=SECONDS; the end of the log shows where it was"
+        message = f"stage '{phase}' timed out after {limit}"
         return Status.TIMEOUT, failure(kind="timeout", message=message, hint=hint)
-    if end.killed_for == "memory":
-        message = f"the process exceeded its memory limit of {end.limit}"
+    if killed_for == "memory":
+        message = f"the process exceeded its memory limit of {limit}"
         hint = _OOM_HINT[Status.OOM_HOST]
         return Status.OOM_HOST, failure(kind="memory_limit", message=message, hint=hint)
-    if end.killed_for == "interrupt":
+    if killed_for == "interrupt":
         return Status.INTERRUPTED, failure(kind="interrupted", message="interrupted")
-    if end.killed_for == "flood":
-        return _strange(end, "flood", "wrote more into the channel of our events than events")
-    if end.killed_for == "closed" or end.exit_code == CHANNEL_LOST_CODE:
-        return _strange(end, "closed", "closed a file descriptor that it did not open")
-    if end.oom_kills or _MEMORY.search(log):
+    if killed_for == "flood":
+        return _strange(phase, "flood", "wrote more into the channel of our events than events")
+    if killed_for == "closed" or exit_code == CHANNEL_LOST_CODE:
+        return _strange(phase, "closed", "closed a file descriptor that it did not open")
+    if oom_kills or _MEMORY.search(log):
         killed = f"killed by {name}: out of memory"
-        message = killed if end.exit_code < 0 else f"out of memory ({name})"
-        on_gpu = device.startswith("gpu") and not end.oom_kills
+        message = killed if exit_code < 0 else f"out of memory ({name})"
+        on_gpu = device.startswith("gpu") and not oom_kills
         status = _status_of_memory(_line(_MEMORY, log), device) if on_gpu else Status.OOM_HOST
         return status, failure(kind=name, message=message, hint=_oom_hint(status, workers))
     if device.startswith("gpu") and _LOST.search(log):
         message = f"the process died with {name}: {_line(_LOST, log)}"
         return Status.INFRA, failure(kind=name, message=message, hint=_LOST_HINT)
-    if end.phase is Phase.IMPORT and end.exit_code > 0:
-        message = f"{backend.title} could not be loaded (exit code {end.exit_code})"
+    if phase is Phase.IMPORT and exit_code > 0:
+        message = f"{backend.title} could not be loaded (exit code {exit_code})"
         return Status.INFRA, failure(kind=name, message=message, hint="see the log")
-    message = f"the process died with {name} in stage '{end.phase}'"
+    message = f"the process died with {name} in stage '{phase}'"
     return Status.CRASHED, failure(
         kind=name, message=message, hint="see the stack at the end of the log"
     )
 
 
-def _strange(end: ProcessEnd, kind: str, what: str) -> tuple[Status, Failure]:
+def _strange(phase: Phase, kind: str, what: str) -> tuple[Status, Failure]:
     return Status.RUN_ERROR, Failure(
-        phase=end.phase,
+        phase=phase,
         kind=kind,
-        message=f"the model's code {what}, in stage '{end.phase}'",
+        message=f"the model's code {what}, in stage '{phase}'",
         hint="look for os.close, os.closerange, os.fork or os.write in the model's code",
     )
 

@@ -33,7 +33,6 @@ from xla_sweeps.system.process import Readable, end_of, ends_within, signal_grou
 from xla_sweeps.system.text import redact
 from xla_sweeps.trial import protocol
 from xla_sweeps.trial.failures import (
-    ProcessEnd,
     WorkerLost,
     diagnose_end,
     diagnose_exception,
@@ -243,7 +242,7 @@ class Worker(AbstractContextManager["Worker"]):
             self._scratch.close()
 
     def _answer(self) -> tuple[protocol.Reply | None, str]:
-        """The reply, or why there is none: a key of `_stops`, or as `ProcessEnd.killed_for`."""
+        """The reply, or why there is none: a key of `_stops`, or as `killed_for` of a diagnosis."""
         with selectors.DefaultSelector() as selector, end_of(self._process) as end:
             selector.register(self._requests, selectors.EVENT_WRITE)
             sources: list[Readable | int] = [self._channel, *self._stops.values()]
@@ -315,14 +314,12 @@ class Worker(AbstractContextManager["Worker"]):
         if reason == "memory":
             limit = f"{command.trial.memory_limit_bytes / 2**30:.1f} GiB"
         status, failure = diagnose_end(
-            ProcessEnd(
-                exit_code=self._process.wait(),
-                phase=stage.phase,
-                killed_for=reason,
-                limit=limit,
-                oom_kills=oom_kills() - self._oom_kills,
-                log_tail=redact(tail(command.log, limit=8192)),
-            ),
+            stage.phase,
+            self._process.wait(),
+            killed_for=reason,
+            limit=limit,
+            oom_kills=oom_kills() - self._oom_kills,
+            log_tail=redact(tail(command.log, limit=8192)),
             backend=command.backend,
             **command.sharing,
         )
