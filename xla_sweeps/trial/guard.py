@@ -86,12 +86,6 @@ class GuardResult:
             > sum([*failed] == ["before"] for failed in pairs)
         ]
 
-    @property
-    def judgeable(self) -> list[str]:
-        """Modes with a change, or broken: all others could not be judged so far."""
-        changed = {change.mode for change in self.changes}
-        return [mode for mode in self.plan.modes if mode in changed or mode in self.broken]
-
 
 def judged_modes(before: Trial, after: Trial, *, chosen: bool) -> dict[str, tuple[str, str]]:
     """The modes that a guard judges: those that were chosen, else the headline's.
@@ -129,8 +123,7 @@ def run_guard(plan: Plan, *, screen: Screen) -> GuardResult:
         Stop() as stop,
         stop_signals(stop) as signals,
     ):
-        text = WAITING.format(device=device.label, holder="{}")
-        whole.wait(stop, lambda holder: screen.warn(text.format(holder)))
+        whole.wait(stop, lambda who: screen.warn(WAITING.format(device=device.label, holder=who)))
         session = Pairs(plan, screen, stop)
         timer = threading.Timer(plan.budget_s, stop.request)
         timer.daemon = True
@@ -163,20 +156,6 @@ class MeasuredPair:
     def interrupted(self) -> bool:
         """True if a signal ended it."""
         return any(result.status is Status.INTERRUPTED for result, _ in self.seen.values())
-
-    @property
-    def contaminated(self) -> bool:
-        """True if other load contaminated a side."""
-        return any(result.contaminated for result, _ in self.seen.values())
-
-    @property
-    def models(self) -> dict[str, ModelFacts]:
-        """The models that were built, by the name of the side."""
-        return {
-            name: model
-            for name, (result, copy) in self.seen.items()
-            if (model := result.built.get(copy - 1))
-        }
 
     def out_of_memory(self) -> bool:
         """True if a process or a mode ran out of memory."""
@@ -244,7 +223,8 @@ class Pairs:
             first = self.measure(before_first=True)
         if first.interrupted:
             return
-        result.models = first.models
+        built = {name: side.built.get(copy - 1) for name, (side, copy) in first.seen.items()}
+        result.models = {name: model for name, model in built.items() if model}
         result.failures = {mode: [first.failures(mode)] for mode in self.modes}
         result.pair_s = time.monotonic() - began
         self.modes = [mode for mode, (failed,) in result.failures.items() if not failed]
@@ -300,7 +280,7 @@ class Pairs:
             ratios = {mode: measured.ratio(mode) for mode in modes}
             kept = {mode: one - samples for mode, one in ratios.items() if one is not None}
             result.pairs.append(Pair(before_first, kept))
-            result.contaminated += measured.contaminated
+            result.contaminated += any(side.contaminated for side, _ in measured.seen.values())
             for mode in modes:
                 result.failures[mode].append(measured.failures(mode))
             self._say(measured, kept)
@@ -314,7 +294,8 @@ class Pairs:
                     if guard.is_enough(result.pairs, mode)
                 ]
                 open_ = [one for one in result.changes if one.mode not in result.broken]
-                if {*modes} <= {*result.judgeable} and guard.is_settled(open_):
+                judged = {*result.broken, *(one.mode for one in result.changes)}
+                if {*modes} <= judged and guard.is_settled(open_):
                     return
                 left_s, pair_s = self.end - time.monotonic(), (time.monotonic() - began) / done
                 if left_s < LOOK * pair_s and done < result.looks * LOOK:
