@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,7 +26,7 @@ from xla_sweeps.system.devices import Device
 from xla_sweeps.system.process import becomes_readable
 from xla_sweeps.trial import guard
 from xla_sweeps.trial.guard import GuardResult, Plan, judged_modes, run_guard
-from xla_sweeps.trial.replicate import ReplicateResult
+from xla_sweeps.trial.replicate import ReplicateResult, Setting
 from xla_sweeps.trial.sides import Side, differences
 
 FACTS = {"search": [], "python": "3.11", "packages": {"tensorflow": "2.21.0"}, "git": ""}
@@ -59,18 +59,19 @@ class Machine:
     factors: dict[str, float]
     second: float = 1.0
     fails: Callable[[str, str, int, int], ModeOutcome | None] = lambda *asked: None
-    sides: list[tuple[str, ...]] = None  # type: ignore[assignment]
-    labels: list[tuple[str, ...]] = None  # type: ignore[assignment]
+    sides: list[tuple[str, ...]] = field(default_factory=list)
+    labels: list[tuple[str, ...]] = field(default_factory=list)
 
-    def conduct(self, settings: Settings, job: ReplicateJob, log: Path, **more: Any) -> Any:
-        self.sides, self.labels = self.sides or [], self.labels or []
+    def conduct(self, job: ReplicateJob, setting: Setting) -> ReplicateResult:
         self.labels.append(job.modes)
-        places = [str(command.folder) for command in more["commands"]]
+        places = [str(command.folder) for command in setting.commands]
         self.sides.append(tuple(places))
         result = ReplicateResult(finished=True)
         call_s = {}
         for label in job.modes:
-            place = places[job.trial.workers.index(self.worker(job, label))]
+            place = next(
+                at for at, own in zip(places, job.trial.workers, strict=True) if label in own
+            )
             failed = self.fails(place, str(mode_of(label)), len(self.sides), len(places))
             if failed:
                 result.modes[label] = failed
@@ -82,9 +83,6 @@ class Machine:
         result.built = dict.fromkeys(range(len(places)), MODEL)
         return result
 
-    def worker(self, job: ReplicateJob, label: str) -> Sequence[str]:
-        return next(labels for labels in job.trial.workers if label in labels)
-
 
 @dataclass
 class Timed(Machine):
@@ -93,17 +91,17 @@ class Timed(Machine):
     slower: int = 1
     seconds: float = 0.0
 
-    def conduct(self, *asked: Any, **more: Any) -> Any:
+    def conduct(self, job: ReplicateJob, setting: Setting) -> ReplicateResult:
         self.seconds += 10.0 * (self.slower if self.sides else 1)
-        return super().conduct(*asked, **more)
+        return super().conduct(job, setting)
 
 
 class Restless(Timed):
     """Sides that differ by another factor in each pair."""
 
-    def conduct(self, *asked: Any, **more: Any) -> Any:
-        self.factors["after"] = math.exp(0.3 * math.sin(2.4 * len(self.sides or [])))
-        return super().conduct(*asked, **more)
+    def conduct(self, job: ReplicateJob, setting: Setting) -> ReplicateResult:
+        self.factors["after"] = math.exp(0.3 * math.sin(2.4 * len(self.sides)))
+        return super().conduct(job, setting)
 
 
 def guarded(machine: Machine, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> GuardResult:
@@ -255,8 +253,8 @@ def test_pairs_of_one_order_only_are_no_ground_for_a_verdict(
 def test_nothing_is_judged_after_a_signal(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine({"before": 1.0, "after": 1.2})
 
-    def interrupted(*asked: Any, **more: Any) -> ReplicateResult:
-        result: ReplicateResult = machine.conduct(*asked, **more)
+    def interrupted(job: ReplicateJob, setting: Setting) -> ReplicateResult:
+        result = machine.conduct(job, setting)
         if len(machine.sides) == LOOK:
             failure = Failure(phase=Phase.MEASURE, kind="interrupted", message="interrupted")
             return ReplicateResult(status=Status.INTERRUPTED, failure=failure)
@@ -286,10 +284,10 @@ def test_a_model_whose_file_changes_between_two_pairs_ends_the_guard(
     pairs = len(machine.sides)
 
     class Editing(Machine):
-        def conduct(self, *asked: Any, **more: Any) -> Any:
-            if len(self.sides or []) == 3:
+        def conduct(self, job: ReplicateJob, setting: Setting) -> ReplicateResult:
+            if len(self.sides) == 3:
                 source.write_text("def make(): return 1\n")
-            return super().conduct(*asked, **more)
+            return super().conduct(job, setting)
 
     machine = Editing(machine.factors)
     with pytest.raises(ConfigError, match=r"^--after: path=net\.py:make: changed while"):
@@ -313,8 +311,8 @@ def test_the_budget_ends_a_guard_whose_pairs_become_slower(monkeypatch: pytest.M
 
 
 def test_the_budget_ends_a_guard_in_a_pair_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    def hang(*asked: Any, **more: Any) -> ReplicateResult:
-        assert becomes_readable(more["stop"], 60)
+    def hang(job: ReplicateJob, setting: Setting) -> ReplicateResult:
+        assert becomes_readable(setting.stop, 60)
         return ReplicateResult(status=Status.INTERRUPTED)
 
     machine = Machine({})
@@ -323,7 +321,7 @@ def test_the_budget_ends_a_guard_in_a_pair_that_hangs(monkeypatch: pytest.Monkey
         guarded(machine, monkeypatch, budget_s=0.1)
     machine = Machine({"before": 1.0, "after": 1.0})
     measure = machine.conduct
-    machine.conduct = lambda *asked, **more: (hang if machine.sides else measure)(*asked, **more)  # type: ignore[method-assign]
+    machine.conduct = lambda job, setting: (hang if machine.sides else measure)(job, setting)  # type: ignore[method-assign]
     result = guarded(machine, monkeypatch, budget_s=1.0)
     assert (result.stopped, result.out_of_time) == (0, True)
     assert {*verdicts_of(result).values()} == {"unjudged"}

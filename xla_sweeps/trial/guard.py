@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from xla_sweeps.analysis import guard
@@ -25,10 +26,11 @@ from xla_sweeps.schema.modes import label_of, mode_of
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import ReplicateJob, Trial
 from xla_sweeps.system.leases import Leases, lease_names, whole_replicate
-from xla_sweeps.trial.replicate import WAITING, ReplicateResult, Screen
+from xla_sweeps.trial.monitor import Sampler
+from xla_sweeps.trial.replicate import WAITING, ReplicateResult, Screen, Setting
 from xla_sweeps.trial.runner import conduct, stop_signals
 from xla_sweeps.trial.sides import Side
-from xla_sweeps.trial.tracking import tracker_named
+from xla_sweeps.trial.tracking import NoTracker
 from xla_sweeps.trial.workers import Stop
 
 HOLDER = "guard"
@@ -332,15 +334,15 @@ class Pairs:
             order_seed=trial.seed * 1009 + self.number,
         )
         self.number += 1
-        log, settings = self.plan.logs / f"{self.number}.log", sides[0].settings
-        with Leases(lease_names(settings.device), holder=HOLDER) as leases:
-            return conduct(
-                settings,
-                job,
-                log,
-                stop=self.stop,
-                screen=self.screen,
-                tracker=tracker_named("none"),
-                leases=leases,
+        log, device = self.plan.logs / f"{self.number}.log", sides[0].settings.device
+        limit = trial.memory_limit_bytes
+        with Leases(lease_names(device), holder=HOLDER) as leases:
+            setting = Setting(
                 commands=tuple(side.command(trial, log, at) for at, side in enumerate(sides)),
+                watch=partial(Sampler, device=device, memory_limit_bytes=limit),
+                stop=self.stop,
+                leases=leases,
+                screen=self.screen,
+                tracker=NoTracker(),
             )
+            return conduct(job, setting)

@@ -29,7 +29,7 @@ from xla_sweeps.trial import conductor, monitor
 from xla_sweeps.trial.recording import make_record, now, save, take_in
 from xla_sweeps.trial.replicate import WAITING, ReplicateResult, Screen, Setting
 from xla_sweeps.trial.tracking import Tracker, TrackerReport, run_header
-from xla_sweeps.trial.workers import Stop, WorkerCommand, commands_of
+from xla_sweeps.trial.workers import Stop, commands_of
 
 _ENDS_TRIAL = (Status.INFRA, Status.BUILD_ERROR)
 
@@ -177,21 +177,21 @@ def _run_replicate(session: _Session) -> None:
     alone = {*lease_names(settings.device), *session.assignment.together}
     leases = Leases(alone, holder=session.title, inherited=turns)
     with Leases(names, holder=session.title, inherited=turns) as whole:
-        device, warn = trial.device, session.screen.warn
+        device, warn, limit = trial.device, session.screen.warn, trial.memory_limit_bytes
         whole.wait(session.stop, lambda who: warn(WAITING.format(device=device, holder=who)))
         started_at = now()
         try:
-            result = conduct(
-                settings,
-                job,
-                log,
+            setting = Setting(
+                commands=commands_of(trial, settings.device, log),
+                watch=partial(monitor.Sampler, device=settings.device, memory_limit_bytes=limit),
                 stop=session.stop,
+                leases=leases,
                 screen=session.screen,
                 tracker=session.tracker,
-                leases=leases,
                 compiles_ahead=session.assignment.compiles_ahead,
                 quiet_s=monitor.WAIT_LIMIT_S if _was_contaminated(session) else 0.0,
             )
+            result = conduct(job, setting)
         finally:
             if not leases.shared:  # shared ones end with this process, which saves beside nobody
                 leases.close()
@@ -220,43 +220,18 @@ def _run_replicate(session: _Session) -> None:
     )
 
 
-def conduct(
-    settings: Settings,
-    job: ReplicateJob,
-    log: Path,
-    *,
-    stop: Stop,
-    screen: Screen,
-    tracker: Tracker,
-    leases: Leases,
-    compiles_ahead: bool = False,
-    quiet_s: float = 0.0,
-    commands: tuple[WorkerCommand, ...] = (),
-) -> ReplicateResult:
-    """Have a replicate measured while its device is leased; `compiles_ahead` as in `Setting`.
+def conduct(job: ReplicateJob, setting: Setting) -> ReplicateResult:
+    """Have a replicate measured while its device is leased.
 
     Raises:
         StoreError: a process cannot be started with its log.
     """
-    limit = job.trial.memory_limit_bytes
-    watch = partial(monitor.Sampler, device=settings.device, memory_limit_bytes=limit)
     try:
-        return conductor.measure(
-            job,
-            Setting(
-                commands=commands or commands_of(job.trial, settings.device, log),
-                watch=watch,
-                stop=stop,
-                leases=leases,
-                screen=screen,
-                tracker=tracker,
-                compiles_ahead=compiles_ahead,
-                quiet_s=quiet_s,
-            ),
-        )
+        return conductor.measure(job, setting)
     except OSError as error:
         raise StoreError(
-            f"cannot start the measuring process with its log {log}: {error.strerror or error}"
+            f"cannot start the measuring process with its log {setting.commands[0].log}: "
+            f"{error.strerror or error}"
         ) from error
 
 
