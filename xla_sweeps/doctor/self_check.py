@@ -9,7 +9,6 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 from xla_sweeps.analysis.estimates import figure
 from xla_sweeps.analysis.interval import interval_alone
@@ -34,8 +33,8 @@ from xla_sweeps.system.environment import child_environment
 from xla_sweeps.system.files import scratch_folder
 from xla_sweeps.trial import runner
 from xla_sweeps.trial.monitor import Sampler
-from xla_sweeps.trial.rounds import Progress
-from xla_sweeps.trial.tracking import tracker_named
+from xla_sweeps.trial.replicate import Screen
+from xla_sweeps.trial.tracking import NoTracker
 
 PROGRAM = "self_check"
 
@@ -64,29 +63,21 @@ Measure = Callable[[Sequence[str], int], Sequence[Record]]
 """Measures two copies of a mode of a trial in so many processes; returns all their records."""
 
 
-class _Unwatched:
-    """A screen on which nobody follows; satisfies `Screen`. Stages and warnings go to `warn`.
-
-    Processes are numbered from `after` + 1.
-    """
+class _Unwatched(Screen):
+    """A screen that says stages and warnings, and nothing of rounds; processes from `after` + 1."""
 
     def __init__(self, say: Say, after: int) -> None:
-        self.warn, self._after = say, after
-
-    def trial_started(self, title: str, *, replicates: int, log: Path) -> None:
-        """Show nothing of a trial as a whole."""
+        self._say, self._after = say, after
 
     def stage(self, replicate: int, stage: str, mode: str | None, detail: str = "") -> None:
-        """A stage begins."""
         process = f"A/A process {self._after + replicate + 1}:"
-        self.warn(" ".join(filter(None, (process, stage, mode, detail))))
-
-    def round_done(self, replicate: int, progress: Progress) -> None:
-        """Show nothing of rounds."""
+        self._say(" ".join(filter(None, (process, stage, mode, detail))))
 
     def replicate_done(self, replicate: int, status: str, message: str = "") -> None:
-        """A replicate ended."""
         self.stage(replicate, status, message)
+
+    def warn(self, message: str) -> None:
+        self._say(message)
 
 
 def check(device: Device, backend: Backend, say: Say) -> Iterator[Checked]:
@@ -103,7 +94,7 @@ def check(device: Device, backend: Backend, say: Say) -> Iterator[Checked]:
             nonlocal processes
             screen = _Unwatched(say, after=processes)
             processes += replicates
-            done = runner.run_trial(settings, screen=screen, tracker=tracker_named("none"))
+            done = runner.run_trial(settings, screen=screen, tracker=NoTracker())
             if done.exit_code >= 128:
                 raise KeyboardInterrupt
             return done.records
