@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -239,33 +238,21 @@ def singles_per_round(call_s: float, *, calls: int, effort: Effort) -> int:
     return max(1, INPUTS * round(wanted / INPUTS)) if wanted >= 1 else 1
 
 
-def inputs_s(singles: Sequence[Block]) -> tuple[float, ...]:
-    """Median seconds of single calls on each of the inputs; empty unless all of them were timed."""
-    call_s = [
-        [block.call_s for block in singles if block.input == position] for position in range(INPUTS)
-    ]
-    return tuple(map(statistics.median, call_s)) if all(call_s) else ()
-
-
 def inputs_differ(singles: Sequence[Block]) -> bool:
     """True if a call on all inputs takes another time, on average, than one on the middle input.
 
     By more than `UNEQUAL_INPUTS`, and by more than noise makes it, in the test of Kruskal and
-    Wallis. Slow phases only make that rarer, since the inputs rotate.
+    Wallis. Slow phases only make that rarer, since the inputs rotate. False unless calls on all
+    inputs were timed.
     """
-    seconds = inputs_s(singles)
-    if not seconds:
+    groups = [
+        [block.call_s for block in singles if block.input == position] for position in range(INPUTS)
+    ]
+    if not all(groups):
         return False
-    apart = abs(statistics.fmean(seconds) / statistics.median(seconds) - 1)
-    if apart <= UNEQUAL_INPUTS:
+    seconds = list(map(statistics.median, groups))
+    if abs(statistics.fmean(seconds) / statistics.median(seconds) - 1) <= UNEQUAL_INPUTS:
         return False
-    order = sorted(block.call_s for block in singles if block.input is not None)
-    ranks: list[list[float]] = [[] for _ in range(INPUTS)]
-    for block in singles:
-        if block.input is not None:  # equal values share a rank
-            first, after = bisect_left(order, block.call_s), bisect_right(order, block.call_s)
-            ranks[block.input].append((first + after + 1) / 2)
-    count = len(order)
-    squares = sum(sum(group) ** 2 / len(group) for group in ranks)
-    separation = 12 / (count * (count + 1)) * squares - 3 * (count + 1)
-    return math.exp(-separation / 2) < BY_CHANCE  # chi-square with two degrees of freedom
+    from scipy.stats import kruskal  # most trials need it never, and it takes long to load
+
+    return bool(kruskal(*groups).pvalue < BY_CHANCE)
