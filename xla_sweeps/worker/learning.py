@@ -161,7 +161,7 @@ def compare_steps(
     float64 as eager's. The losses of the following steps likewise, without float64. Where eager's
     own bounds would accept anything, the comparison is refused.
     """
-    tolerance, factor = TOLERANCE[precision], REFERENCE_FACTOR
+    tolerance = TOLERANCE[precision]
     sizes, apart = _norms(eager), _apart(steps, eager)
     whole = _norm(sizes)
     errors = _apart(steps, reference) if reference else None
@@ -180,13 +180,13 @@ def compare_steps(
         )
 
     tells = SPREAD_FACTOR * _norm(spread.updates) <= MEANINGFUL * whole
-    if refusal := _refusal(eager, spread, eager_errors, whole, factor, tells=tells):
+    if refusal := _refusal(eager, spread, eager_errors, whole, tells=tells):
         return answer(refusal, refused=True)
     if not _finite(steps):
         return answer("its first steps give values that are not finite")
     allowed = max(tolerance * abs(eager.loss), SPREAD_FACTOR * spread.loss)
     if reference:
-        allowed = max(allowed, factor * abs(eager.loss - reference.loss))
+        allowed = max(allowed, REFERENCE_FACTOR * abs(eager.loss - reference.loss))
     if abs(steps.loss - eager.loss) > allowed:
         return answer(
             f"the loss of the first step is {steps.loss:.6g}, eager's {eager.loss:.6g} (allowed "
@@ -198,7 +198,9 @@ def compare_steps(
             SPREAD_FACTOR * spread.updates[index] if tells else 0.0,
             NEGLIGIBLE * tolerance * whole,
         )
-        as_good = errors and eager_errors and errors[index] <= factor * eager_errors[index]
+        as_good = (
+            errors and eager_errors and errors[index] <= REFERENCE_FACTOR * eager_errors[index]
+        )
         if apart[index] > bound and not as_good:
             return answer(
                 f"the first step changes {name} otherwise than eager's: by "
@@ -209,20 +211,14 @@ def compare_steps(
 
 
 def _refusal(
-    eager: FirstSteps,
-    spread: Spread,
-    errors: Sequence[float] | None,
-    whole: float,
-    factor: float,
-    *,
-    tells: bool,
+    eager: FirstSteps, spread: Spread, errors: Sequence[float] | None, whole: float, *, tells: bool
 ) -> str:
     """Reason why eager's first steps can verify no mode, or ""."""
     if not _finite(eager):
         return "eager's own loss or gradients are not finite"
     if not whole:
         return "eager's first step changes no variable, so any mode that does nothing would agree"
-    if tells or (errors and factor * _norm(errors) <= MEANINGFUL * whole):
+    if tells or (errors and REFERENCE_FACTOR * _norm(errors) <= MEANINGFUL * whole):
         return ""
     return (
         "the model amplifies rounding: inputs changed by that little change eager's own gradients "
