@@ -94,9 +94,7 @@ def machine(tmp_path: Path) -> Path:
 
 
 def test_the_kernels_counters_are_read_correctly(machine: Path) -> None:
-    sampler = Sampler(device=CPU, memory_limit_bytes=2**40, root=machine)
-    sampler.add(77, lambda: None)
-    sampler.close()
+    sampler = watching(machine, 77)
     tick_s = 1 / os.sysconf("SC_CLK_TCK")
     seen = sampler.read()
     assert seen.busy_s == pytest.approx(200 * tick_s)
@@ -138,9 +136,7 @@ def test_a_compiler_that_a_measuring_process_started_is_its_own_load(machine: Pa
 
 
 def test_a_kernel_that_lacks_some_counters_is_not_an_error(tmp_path: Path) -> None:
-    sampler = Sampler(device=CPU, memory_limit_bytes=2**40, root=tmp_path)
-    sampler.add(77, lambda: None)
-    sampler.close()
+    sampler = watching(tmp_path, 77)
     assert sampler.summary()["foreign_cores"] == 0.0
     assert sampler.review([]) == []
 

@@ -43,10 +43,14 @@ def changed(relative: float, *, variable: int = 0) -> FirstSteps:
 
 
 def compared(
-    steps: FirstSteps, spread: Spread = STILL, reference: FirstSteps | None = None
+    steps: FirstSteps,
+    spread: Spread = STILL,
+    reference: FirstSteps | None = None,
+    *,
+    eager: FirstSteps = EAGER,
 ) -> Agreement:
     return compare_steps(
-        steps, EAGER, spread, reference, names=("kernel", "bias"), precision=Precision.FLOAT32
+        steps, eager, spread, reference, names=("kernel", "bias"), precision=Precision.FLOAT32
     )
 
 
@@ -86,10 +90,7 @@ def test_a_mode_may_be_as_far_from_float64_as_eager_is() -> None:
 def test_rounding_alone_is_no_gradient() -> None:
     noise = replace(EAGER, updates=(KERNEL, 1e-7 * BIAS))
     other = replace(EAGER, updates=(KERNEL, -1e-7 * BIAS))
-    result = compare_steps(
-        other, noise, STILL, names=("kernel", "bias"), precision=Precision.FLOAT32
-    )
-    assert result.ok
+    assert compared(other, eager=noise).ok
 
 
 @pytest.mark.parametrize(
@@ -114,14 +115,10 @@ def test_where_eager_itself_says_nothing_no_mode_is_verified() -> None:
     assert compared(EAGER, wild, EAGER).ok  # float64 tells
     assert not compared(changed(0.5), wild, EAGER).ok
     nothing = replace(EAGER, updates=(0 * KERNEL, 0 * BIAS))
-    result = compare_steps(
-        nothing, nothing, STILL, names=("kernel", "bias"), precision=Precision.FLOAT32
-    )
+    result = compared(nothing, eager=nothing)
     assert result.refused
     assert result.reason.startswith("eager's first step changes no variable")
-    assert not compare_steps(
-        EAGER, replace(EAGER, loss=math.inf), STILL, names="kb", precision=Precision.FLOAT32
-    ).ok
+    assert not compared(EAGER, eager=replace(EAGER, loss=math.inf)).ok
 
 
 def test_two_runs_are_the_same_within_the_tolerance() -> None:
