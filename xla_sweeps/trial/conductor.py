@@ -43,13 +43,9 @@ def measure(job: ReplicateJob, setting: Setting) -> ReplicateResult:
 def _measure(crew: Crew, turns: Turns) -> None:
     """Prepare, measure, finish; a stop raises `WorkerLost`."""
     began, result = turns.clock(), crew.result
-
-    def least_s() -> float:
-        return TIMED_SHARE * (turns.clock() - began)
-
     crew.make_ready(turns.wait)
     prepared_at = turns.clock()
-    passes = Passes(crew, least_s)
+    passes = Passes(crew, lambda: TIMED_SHARE * (turns.clock() - began))
     if crew.warm:
         passes.measure()
     crew.take_in_watch()  # before others go on

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pkgutil
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -45,7 +44,7 @@ class Crew:
     mark: Mapping[str, str]
     started: ExitStack
     result: ReplicateResult
-    clock: Callable[[], float] = time.perf_counter
+    clock: Callable[[], float]
     alive: dict[int, Worker] = field(default_factory=dict)
     contenders: dict[str, Contender] = field(default_factory=dict)
     warm: dict[str, protocol.Warmed] = field(default_factory=dict)

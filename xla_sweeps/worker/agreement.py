@@ -114,7 +114,8 @@ def worst_moves(moves: Iterable[Sequence[Move]]) -> list[Move]:
 
 def _moves_once(eager: Outputs, nudged: Outputs) -> list[Move]:
     with np.errstate(invalid="ignore"):  # infinity less infinity
-        heads = [_finite(given - plain) for given, plain in zip(nudged, eager, strict=True)]
+        moved = [given - plain for given, plain in zip(nudged, eager, strict=True)]
+    heads = [np.where(np.isfinite(head), head, 0.0) for head in moved]
     return [Move(float(_rms_of_samples(head).max(initial=0.0)), _scale(head)) for head in heads]
 
 
@@ -434,10 +435,6 @@ def _rms_of_samples(apart: np.ndarray) -> np.ndarray:
     """Root mean square over each sample of a batch; of an output without a batch over all of it."""
     rows = apart.reshape(len(apart), -1) if apart.ndim and apart.size else apart.reshape(1, -1)
     return np.asarray(np.sqrt(np.mean(np.square(rows), axis=1)))
-
-
-def _finite(values: np.ndarray) -> np.ndarray:
-    return np.where(np.isfinite(values), values, 0.0)
 
 
 def _rmse(one: np.ndarray, other: np.ndarray) -> float:
