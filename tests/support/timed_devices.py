@@ -12,7 +12,7 @@ from direct import Direct
 
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
-from xla_sweeps.schema.measurement import Round
+from xla_sweeps.schema.measurement import INPUTS, Block, Round
 from xla_sweeps.schema.trial import Effort
 from xla_sweeps.trial import rounds
 
@@ -87,6 +87,27 @@ class Device:
 
     def drain(self) -> None:
         self.clock.now_ns = max(self.clock.now_ns, self.busy_until_ns)
+
+
+def made(**work_s: float) -> tuple[Clock, dict[str, Device]]:
+    """A clock, and modes whose work takes so long by it."""
+    clock = Clock()
+    return clock, {label: Device(clock, work_s=each) for label, each in work_s.items()}
+
+
+def round_of(number: int, call_s: Mapping[str, float]) -> Round:
+    """A round of single calls on one of the inputs, which take so long."""
+    blocks = [
+        Block(
+            mode=mode,
+            calls=1,
+            elapsed_ns=round(1e9 * seconds),
+            enqueue_ns=0,
+            input=number % INPUTS,
+        )
+        for mode, seconds in call_s.items()
+    ]
+    return Round(round=number, order=tuple(call_s), blocks=tuple(blocks))
 
 
 def quiet(rounds: Sequence[Round]) -> Sequence[Round]:

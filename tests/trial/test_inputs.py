@@ -90,19 +90,7 @@ def test_a_block_takes_each_input_equally_often(call_s: float) -> None:
 def rounds_of(logs: Sequence[float], costs: Sequence[float]) -> list[Round]:
     """Rounds of one mode whose blocks are single calls: their noise, and what the inputs cost."""
     return [
-        Round(
-            round=index,
-            order=("xla",),
-            blocks=(
-                Block(
-                    mode="xla",
-                    calls=1,
-                    elapsed_ns=round(1e9 * costs[index % 3] * math.exp(noise)),
-                    enqueue_ns=0,
-                    input=index % 3,
-                ),
-            ),
-        )
+        timed_devices.round_of(index, {"xla": costs[index % 3] * math.exp(noise)})
         for index, noise in enumerate(logs)
     ]
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import pytest
-from timed_devices import EFFORT, Clock, Device, level, measured
+from timed_devices import EFFORT, Clock, Device, level, made, measured
 
 from xla_sweeps.analysis.stats import MIN_PAIRS
 from xla_sweeps.schema.measurement import Round
@@ -20,12 +20,6 @@ def marked(rounds: Sequence[Round], dirty: Collection[int]) -> Sequence[Round]:
     return [replace(round_, dirty="others" if round_.round in dirty else "") for round_ in rounds]
 
 
-def steady() -> tuple[Clock, dict[str, Device]]:
-    """A graph that takes twice as long as XLA."""
-    clock = Clock()
-    return clock, {"graph": Device(clock, work_s=0.2), "xla": Device(clock, work_s=0.1)}
-
-
 def noisy(graph_s: float) -> tuple[Clock, dict[str, Device]]:
     """Two modes whose intervals stay too wide."""
     clock, noise = Clock(), [1.0, 1.3, 0.8, 1.1, 0.7, 1.2, 0.9]
@@ -34,7 +28,7 @@ def noisy(graph_s: float) -> tuple[Clock, dict[str, Device]]:
 
 
 def test_measuring_stops_at_the_first_look_where_the_interval_is_narrow_enough() -> None:
-    clock, devices = steady()
+    clock, devices = made(graph=0.2, xla=0.1)
     result = measured(devices, clock)
     assert result.converged
     assert len(result.rounds) == 8  # whole designs of four: the first look at or after six rounds
@@ -57,11 +51,10 @@ UNTIMED = ["prepare", "step", "synchronize"]
 
 @pytest.mark.parametrize("calls", [1, 2])
 def test_every_block_follows_an_untimed_call_of_its_own_mode(calls: int) -> None:
-    clock = Clock()
-    device = Device(clock, work_s=0.1)
-    measured({"graph": device, "xla": Device(clock, work_s=0.1)}, clock, calls=calls)
-    unit = [*UNTIMED, *["step"] * calls, "synchronize"]
-    assert device.log == unit * (len(device.log) // len(unit))
+    clock, devices = made(graph=0.1, xla=0.1)
+    measured(devices, clock, calls=calls)
+    unit, log = [*UNTIMED, *["step"] * calls, "synchronize"], devices["graph"].log
+    assert log == unit * (len(log) // len(unit))
 
 
 @pytest.mark.parametrize(("name", "limit_s"), [("quick", 0.1), ("standard", 10), ("publish", 10)])
@@ -70,8 +63,7 @@ def test_all_modes_are_settled_or_none_as_the_slowest_of_the_headline_says(
     name: str, limit_s: float, slow: str
 ) -> None:
     for factor in (0.9, 1.1):
-        clock = Clock()
-        devices = {mode: Device(clock, work_s=0.01) for mode in ("eager", "graph", "xla")}
+        clock, devices = made(eager=0.01, graph=0.01, xla=0.01)
         devices[slow].work_s = factor * limit_s
         measured(devices, clock, effort=replace(level(name), mode_cap_s=1e6), calls=1)
         settled = {mode: device.log[:4] == [*UNTIMED, "step"] for mode, device in devices.items()}
@@ -105,12 +97,7 @@ def test_a_slow_mode_outside_the_headline_is_dropped_and_the_others_continue() -
 def test_eager_leaves_a_quick_replicate_after_the_fewest_rounds_that_have_an_interval(
     name: str, with_eager: int
 ) -> None:
-    clock = Clock()
-    devices = {
-        "eager": Device(clock, work_s=0.1),
-        "graph": Device(clock, work_s=0.02),
-        "xla": Device(clock, work_s=0.01),
-    }
+    clock, devices = made(eager=0.1, graph=0.02, xla=0.01)
     result = measured(devices, clock, effort=level(name))
     assert result.converged
     sizes = [len(round_.order) for round_ in result.rounds]
@@ -121,8 +108,7 @@ def test_eager_leaves_a_quick_replicate_after_the_fewest_rounds_that_have_an_int
 
 @pytest.mark.parametrize(("dirty", "leaves"), [({2}, True), ({0, 1, 2, 3, 4, 5}, False)])
 def test_eager_stays_until_six_of_its_rounds_are_clean(dirty: set[int], leaves: bool) -> None:
-    clock = Clock()
-    devices = {label: Device(clock, work_s=0.02) for label in ("eager", "graph", "xla")}
+    clock, devices = made(eager=0.02, graph=0.02, xla=0.02)
 
     def disturbed(rounds: Sequence[Round]) -> Sequence[Round]:
         return marked(rounds, dirty)
@@ -145,7 +131,7 @@ def test_a_headline_mode_over_its_cap_ends_measuring_after_a_complete_williams_d
 
 
 def test_contaminated_rounds_are_repeated_completely_and_excluded_from_the_ratios() -> None:
-    clock, devices = steady()
+    clock, devices = made(graph=0.2, xla=0.1)
     asked: list[int] = []
 
     def disturbed_once(rounds: Sequence[Round]) -> Sequence[Round]:
@@ -231,9 +217,8 @@ def test_the_time_left_is_never_above_what_the_limits_leave_and_holds_the_truth(
 
 
 def test_on_a_busy_machine_the_time_left_is_that_to_the_first_look() -> None:
-    clock = Clock()
+    clock, devices = made(graph=0.2, xla=0.1)
     seen: list[rounds.Progress] = []
-    devices = {"graph": Device(clock, work_s=0.2), "xla": Device(clock, work_s=0.1)}
     effort = replace(EFFORT, rounds_min=20, rounds_max=60)
     measured(devices, clock, effort=effort, review=busy, on_design=seen.append)
     assert [(progress.measured, progress.rounds) for progress in seen] == [
@@ -245,15 +230,13 @@ def test_on_a_busy_machine_the_time_left_is_that_to_the_first_look() -> None:
 
 @pytest.mark.parametrize("dies_at", [0, 1, 5, 6])
 def test_a_worker_that_is_lost_costs_its_own_modes_and_no_complete_round(dies_at: int) -> None:
-    clock = Clock()
-    labels = ("graph", "xla", "graph_2", "xla_2")
+    clock, devices = made(graph=0.1, xla=0.1, graph_2=0.1, xla_2=0.1)
     reviewed: list[int] = []
 
     def review(rounds: Sequence[Round]) -> Sequence[Round]:
         reviewed.extend(round_.round for round_ in rounds)
         return rounds
 
-    devices = {label: Device(clock, work_s=0.1) for label in labels}
     lost = ("graph_2", "xla_2")
     result = measured(devices, clock, review=review, dies=("graph_2", dies_at), lost=lost)
     assert [loss.labels for loss in result.lost] == [{"graph_2", "xla_2"}]
@@ -265,8 +248,7 @@ def test_a_worker_that_is_lost_costs_its_own_modes_and_no_complete_round(dies_at
 
 
 def test_when_the_last_worker_is_lost_the_complete_rounds_are_kept() -> None:
-    clock = Clock()
-    devices = {"graph": Device(clock, 0.1), "xla": Device(clock, 0.1)}
+    clock, devices = made(graph=0.1, xla=0.1)
     seen: list[rounds.Progress] = []
     lost = ("xla", "graph")
     result = measured(devices, clock, on_design=seen.append, dies=("xla", 5), lost=lost)
@@ -276,14 +258,13 @@ def test_when_the_last_worker_is_lost_the_complete_rounds_are_kept() -> None:
 
 
 def test_a_single_mode_is_measured_for_the_minimum_of_rounds() -> None:
-    clock = Clock()
-    result = measured({"graph": Device(clock, work_s=0.1)}, clock)
+    clock, devices = made(graph=0.1)
+    result = measured(devices, clock)
     assert len(result.rounds) == EFFORT.rounds_min
 
 
 def test_single_synced_calls_are_interleaved_in_the_rounds() -> None:
-    clock = Clock()
-    devices = {"graph": Device(clock, work_s=0.02), "xla": Device(clock, work_s=0.01)}
+    clock, devices = made(graph=0.02, xla=0.01)
     singles = {"graph": 6, "xla": 3}
     for round_ in measured(devices, clock, singles=singles).rounds[:2]:
         for block in round_.blocks:
@@ -334,7 +315,7 @@ class ThreeDesigns:
 
 
 def test_another_criterion_is_one_class() -> None:
-    clock, devices = steady()
+    clock, devices = made(graph=0.2, xla=0.1)
     result = measured(devices, clock, criterion=ThreeDesigns())
     assert len(result.rounds) == 3 * 4
     assert result.converged

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
-from timed_devices import EFFORT, Clock, Device, level, measured
+from timed_devices import EFFORT, Clock, Device, level, made, measured, round_of
 
 from xla_sweeps.analysis import stats
 from xla_sweeps.schema.measurement import Block, Round, Trend
@@ -77,15 +77,10 @@ def test_a_block_has_the_cpu_time_of_the_process() -> None:
 
 
 def test_garbage_collection_is_off_inside_blocks_and_on_again_afterwards() -> None:
-    clock = Clock()
-    device = Device(clock, work_s=0.1)
-    measured(
-        {"graph": device, "xla": Device(clock, work_s=0.1)},
-        clock,
-        effort=replace(EFFORT, mode_cap_s=5),
-    )
+    clock, devices = made(graph=0.1, xla=0.1)
+    measured(devices, clock, effort=replace(EFFORT, mode_cap_s=5))
     assert gc.isenabled()
-    assert False in device.gc_states
+    assert False in devices["graph"].gc_states
 
 
 def test_warm_up_continues_until_two_windows_agree() -> None:
@@ -204,8 +199,7 @@ def test_a_real_trend_is_found_in_noise() -> None:
 
 def xla_round(number: int, call_ms: float) -> Round:
     """A round of XLA alone."""
-    block = Block(mode="xla", calls=1, elapsed_ns=round(call_ms * 1e6), enqueue_ns=0)
-    return Round(round=number, order=("xla",), blocks=(block,))
+    return round_of(number, {"xla": call_ms / 1e3})
 
 
 def found_in(count: int, slow: int, by: float, *, noise: float = 0.01) -> list[Trend]:
@@ -303,18 +297,10 @@ def share_that_changes_alone(
         state, rounds = 0.0, []
         for number in range(12):
             state = 0.9 * state + machine * source.gauss(0, 0.44)
-            blocks = tuple(
-                Block(
-                    mode=mode,
-                    calls=1,
-                    elapsed_ns=round(
-                        1e7 * math.exp(source.gauss(state, 0.02) + own(number) * (mode == "xla"))
-                    ),
-                    enqueue_ns=0,
-                )
-                for mode in ("eager", "graph", "xla")
-            )
-            rounds.append(Round(round=number, order=("eager", "graph", "xla"), blocks=blocks))
+            logs = {mode: source.gauss(state, 0.02) for mode in ("eager", "graph", "xla")}
+            logs["xla"] += own(number)
+            call_s = {mode: 0.01 * math.exp(log) for mode, log in logs.items()}
+            rounds.append(round_of(number, call_s))
         count += pacing.trend(rounds, "xla") is Trend.MOVING and pacing.changes_alone(rounds, "xla")
     return count / 200
 
