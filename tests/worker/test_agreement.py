@@ -17,7 +17,12 @@ RNG = np.random.default_rng(0)
 
 REFERENCE = RNG.normal(size=(4, 1000))
 
-EAGER = REFERENCE + 1e-6 * RNG.normal(size=REFERENCE.shape)
+
+def noise() -> np.ndarray:
+    return RNG.normal(size=REFERENCE.shape)
+
+
+EAGER = REFERENCE + 1e-6 * noise()
 
 
 def gate(
@@ -42,7 +47,7 @@ def test_what_was_proved_to_be_rounding_is_no_error_on_other_inputs() -> None:
 
 
 def test_rounding_differences_agree() -> None:
-    result = gate(REFERENCE + 1e-6 * RNG.normal(size=REFERENCE.shape))
+    result = gate(REFERENCE + 1e-6 * noise())
     assert result.ok
     assert result.rmse_rel == pytest.approx(1.4e-6 / np.abs(EAGER).max(), rel=0.1)
     assert result.top1_match == 1.0
@@ -57,25 +62,17 @@ def test_a_difference_past_the_tolerance_is_reported_with_its_size() -> None:
 
 
 def test_a_mode_as_close_to_float64_as_eager_is_agrees_however_far_from_eager() -> None:
-    poor_eager = REFERENCE + 1e-3 * RNG.normal(size=REFERENCE.shape)
-    assert gate(REFERENCE + 1.5e-3 * RNG.normal(size=REFERENCE.shape), eager=poor_eager).ok
-    assert not gate(
-        REFERENCE + 1.5e-3 * RNG.normal(size=REFERENCE.shape), eager=poor_eager, reference=None
-    ).ok
+    poor_eager, output = (REFERENCE + size * noise() for size in (1e-3, 1.5e-3))
+    assert gate(output, eager=poor_eager).ok
+    assert not gate(output, eager=poor_eager, reference=None).ok
 
 
 @pytest.mark.parametrize("precision", list(Precision))
 def test_the_error_allowed_is_a_multiple_of_eagers_own(precision: Precision) -> None:
-    factor = 2.0
-    noise = RNG.normal(size=REFERENCE.shape)
-    eager = REFERENCE + 0.02 * noise
-    for times, expected in ((0.95 * factor, True), (1.1 * factor, False)):
-        assert (
-            gate(
-                REFERENCE - 0.02 * times * noise, eager=eager, precision=precision, classes=False
-            ).ok
-            is expected
-        )
+    error = 0.02 * noise()
+    for times, expected in ((1.9, True), (2.2, False)):
+        output, eager = REFERENCE - times * error, REFERENCE + error
+        assert gate(output, eager=eager, precision=precision, classes=False).ok is expected
 
 
 @pytest.mark.parametrize("precision", list(Precision))
@@ -87,7 +84,7 @@ def test_the_error_allowed_is_a_multiple_of_eagers_own(precision: Precision) -> 
 def test_where_eager_itself_is_far_off_nothing_but_eagers_own_outputs_agrees(
     output: np.ndarray, precision: Precision
 ) -> None:
-    eager = REFERENCE + RNG.normal(size=REFERENCE.shape)  # 0.2 of the largest output
+    eager = REFERENCE + noise()  # 0.2 of the largest output
     result = gate(output, eager=eager, precision=precision, classes=False)
     assert not result.ok
     assert result.refused
@@ -97,7 +94,7 @@ def test_where_eager_itself_is_far_off_nothing_but_eagers_own_outputs_agrees(
 
 
 def test_an_error_in_a_sample_without_a_reference_is_found() -> None:
-    output = REFERENCE + 1e-6 * RNG.normal(size=REFERENCE.shape)
+    output = REFERENCE + 1e-6 * noise()
     assert gate(output, reference=REFERENCE[:2], classes=False).ok
     output[3] *= 1.001
     result = gate(output, reference=REFERENCE[:2], classes=False)
@@ -398,7 +395,7 @@ def test_a_mode_may_miss_a_box_that_eager_misses_too_on_inputs_that_differ_by_ro
 
 def test_an_algorithm_of_a_gpu_that_loses_digits_is_no_error_and_a_wrong_result_is() -> None:
     """Winograd's error beside an eager kernel without it: far above eager's own."""
-    noise = np.sign(RNG.normal(size=REFERENCE.shape)) * np.abs(EAGER).max()
-    assert not gate(EAGER + 3e-4 * noise).ok
-    assert gate(EAGER + 3e-4 * noise, gpu=True).ok
-    assert not gate(EAGER + 1e-3 * noise, gpu=True).ok
+    error = np.sign(noise()) * np.abs(EAGER).max()
+    assert not gate(EAGER + 3e-4 * error).ok
+    assert gate(EAGER + 3e-4 * error, gpu=True).ok
+    assert not gate(EAGER + 1e-3 * error, gpu=True).ok
