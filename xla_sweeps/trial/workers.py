@@ -25,7 +25,7 @@ from xla_sweeps.schema.backend import Backend, backend_named, backends_of
 from xla_sweeps.schema.measurement import Failure, Phase, Status
 from xla_sweeps.schema.modes import mode_of
 from xla_sweeps.schema.trial import Timeouts, Trial
-from xla_sweeps.system.devices import Device
+from xla_sweeps.system.devices import Device, read_or_empty
 from xla_sweeps.system.environment import child_environment
 from xla_sweeps.system.files import drop_lines, scratch_folder, tail, trim
 from xla_sweeps.system.installation import cure
@@ -412,8 +412,6 @@ def end_group(process: subprocess.Popen[bytes]) -> bool:
 def oom_kills() -> int:
     """The kernel's count of out-of-memory kills: of our control group, else of all."""
     for path in ("/sys/fs/cgroup/memory.events", "/proc/vmstat"):
-        with contextlib.suppress(OSError, ValueError):
-            for line in Path(path).read_text().splitlines():
-                if line.split()[0] == "oom_kill":
-                    return int(line.split()[1])
+        if kills := re.search(r"^oom_kill (\d+)", read_or_empty(Path(path)), re.M):
+            return int(kills[1])
     return 0
