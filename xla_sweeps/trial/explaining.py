@@ -34,13 +34,8 @@ def explain(
 ) -> tuple[Explanation, bool]:
     """Explain one model; it waits for measurements on the device, which compiling would disturb.
 
-    Returns what was found, and whether the process finished.
-
-    Args:
-        settings: of the trial; what only concerns timing is ignored.
-        trace: whether to trace where the time goes.
-        on_stage: called when a stage begins.
-        on_wait: told who measures.
+    Returns what was found, and whether the process finished. Settings that only concern timing are
+    ignored. `trace`: whether to trace where the time goes; `on_wait` is told who measures.
 
     Raises:
         ConfigError: no backend, or more than one, is to explain it.
