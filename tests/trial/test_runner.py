@@ -49,9 +49,10 @@ def run(
     overrides: Sequence[str] = (),
     known_records: int | None = None,
     ui: str = "quiet",
+    notes: Notes | None = None,
 ) -> tuple[TrialResult, Notes]:
     monkeypatch.setattr(workers, "backend_named", lambda name: scripted(*script))
-    notes = Notes()
+    notes = notes or Notes()
     with TrialProgress(ui=ui) as screen:
         result = run_trial(
             settings(tmp_path, *overrides),
@@ -76,11 +77,8 @@ def test_a_model_whose_file_changes_while_it_is_measured_is_no_result(
         def begin(self) -> None:
             source.write_text("def make(): return 1\n")
 
-    with TrialProgress(ui="quiet") as screen, pytest.raises(ConfigError) as refused:
-        run_trial(
-            settings(tmp_path, *own), screen=screen, tracker=Editing(), assignment=Assignment()
-        )
-    assert "net.py:make: changed while it was measured" in str(refused.value)
+    with pytest.raises(ConfigError, match=r"net\.py:make: changed while it was measured"):
+        run(tmp_path, monkeypatch, overrides=own, notes=Editing())
     assert Store(tmp_path).load().records == kept
 
 
