@@ -199,10 +199,7 @@ def test_first_line_skips_blank_lines_and_is_bounded() -> None:
 ON_A_GPU = [
     ("JaxRuntimeError", "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17 bytes."),
     ("OutOfMemoryError", "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has 79.11 GiB"),
-    (
-        "RuntimeError",
-        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
-    ),
+    ("RuntimeError", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
     ("ResourceExhaustedError", GPU_OOM),
 ]
 

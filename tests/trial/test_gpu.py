@@ -291,12 +291,7 @@ def test_another_process_contaminates_until_it_has_gone(driver: FakeNvml, gpu: F
 
 @pytest.mark.parametrize(
     "processes",
-    [
-        {OWN: "python"},
-        {31000: "python"},
-        {OWN: "python", 9: "/usr/bin/nvidia-cuda-mps-server"},
-        {},
-    ],
+    [{OWN: "python"}, {31000: "python"}, {OWN: "python", 9: "/usr/bin/nvidia-cuda-mps-server"}, {}],
     ids=["alone", "in a container", "shared by MPS's server", "not there yet"],
 )
 @pytest.mark.usefixtures("driver")

@@ -163,10 +163,7 @@ def test_a_real_neighbour_contaminates_the_rounds_beside_it_and_is_named(
     monkeypatch.setattr(neighbours, "NAMED", 99)  # other tests run beside it
     quiet = subprocess.Popen(["sleep", "60"])
     try:
-        with (
-            hog(tmp_path),
-            Sampler(device=CPU, memory_limit_bytes=2**40) as sampler,
-        ):
+        with hog(tmp_path), Sampler(device=CPU, memory_limit_bytes=2**40) as sampler:
             sampler.add(quiet.pid, lambda: None)
             started = time.perf_counter_ns()
             time.sleep(1.2)

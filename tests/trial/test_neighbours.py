@@ -67,8 +67,7 @@ def test_a_records_disturbance_is_a_sentence_and_absent_from_an_older_one() -> N
 
 def test_what_contaminated_a_record_is_named_from_its_rounds() -> None:
     busy = replace(
-        make_record(),
-        contamination={"foreign_cores": 1.4, "cores": 2, "busiest": ["python"]},
+        make_record(), contamination={"foreign_cores": 1.4, "cores": 2, "busiest": ["python"]}
     )
     assert cause_of(busy) == "others use 1.4 of 2 cores (python)"
     steal = "the hypervisor took 15% of the CPU"

@@ -52,10 +52,7 @@ def test_a_clock_that_a_model_replaces_is_restored_with_the_next_message() -> No
             "raise type('E', (Exception,), {'__str__': lambda self: 1 / 0})()",
             "E: (its message cannot be shown)",
         ),
-        (
-            "os.close(descriptor); raise ValueError",
-            "closed a file descriptor that it did not open",
-        ),
+        ("os.close(descriptor); raise ValueError", "closed a file descriptor that it did not open"),
     ],
 )
 def test_whatever_the_model_raises_is_reported_in_its_own_words(

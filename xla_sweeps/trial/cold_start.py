@@ -63,9 +63,7 @@ class ColdStart:
                 raise
             raise RequestFailed(lost.status, lost.failure) from lost
         outcome = replace(
-            self._with_cache(outcome),
-            warmup_block_calls=(1,),
-            warmup_block_ns=(elapsed_ns,),
+            self._with_cache(outcome), warmup_block_calls=(1,), warmup_block_ns=(elapsed_ns,)
         )
         return protocol.Warmed(outcome=outcome, call_s=elapsed_ns / 1e9, sync_s=0.0)
 

@@ -32,12 +32,7 @@ from xla_sweeps.system.installation import cure
 from xla_sweeps.system.process import Readable, end_of, ends_within, signal_group
 from xla_sweeps.system.text import redact
 from xla_sweeps.trial import protocol
-from xla_sweeps.trial.failures import (
-    WorkerLost,
-    diagnose_end,
-    diagnose_exception,
-    timeout_key,
-)
+from xla_sweeps.trial.failures import WorkerLost, diagnose_end, diagnose_exception, timeout_key
 
 EXIT_GRACE_S = 0.5
 

@@ -154,9 +154,7 @@ class Replicate:
         tell(protocol.Stage(phase=Phase.COMPILE, mode=label))
         first_call_s = executable.first_call_s()
         outcome = ModeOutcome(
-            status=Status.OK,
-            trace_s=executable.trace_s,
-            first_call_s=first_call_s,
+            status=Status.OK, trace_s=executable.trace_s, first_call_s=first_call_s
         )
         tell(protocol.Stage(phase=Phase.VERIFY, mode=label))
         model.note_build(executable, tell)

@@ -85,12 +85,7 @@ class WarmUp:
 
 
 def measure_block(
-    executable: Executable,
-    mode: str,
-    calls: int,
-    *,
-    clock: Clock,
-    cpu_clock: Clock | None = None,
+    executable: Executable, mode: str, calls: int, *, clock: Clock, cpu_clock: Clock | None = None
 ) -> Block:
     """Time `calls` back-to-back calls and one synchronization; with `cpu_clock` CPU time too."""
     cpu_started = cpu_clock() if cpu_clock else 0
