@@ -45,25 +45,25 @@ class ColdStart:
 
         A warm cache is filled before, and once more read with its entries damaged.
         """
-        limit_s = self._prepared.job.trial.timeouts.build_s
-        outcome = replace(
-            self._prepared.outcome,
-            trace_s=None,  # of a process that had traced and compiled before
-            first_call_s=None,
-            warmup_calls=1,
-            warmup_trend=Trend.NOT_ASSESSED,
-        )
+        limit_s, damaged = self._prepared.job.trial.timeouts.build_s, ""
         try:
             if self._caching == "warm":
                 self._start_once(limit_s)
-                outcome = replace(outcome, damaged_cache=self._try_damaged(limit_s))
+                damaged = self._try_damaged(limit_s)
             elapsed_ns = sum(self._start_once(limit_s).values())
         except WorkerLost as lost:
             if lost.status is Status.INTERRUPTED:
                 raise
             raise RequestFailed(lost.status, lost.failure) from lost
         outcome = replace(
-            self._with_cache(outcome), warmup_block_calls=(1,), warmup_block_ns=(elapsed_ns,)
+            self._with_cache(self._prepared.outcome),
+            damaged_cache=damaged,
+            trace_s=None,  # of a process that had traced and compiled before
+            first_call_s=None,
+            warmup_calls=1,
+            warmup_trend=Trend.NOT_ASSESSED,
+            warmup_block_calls=(1,),
+            warmup_block_ns=(elapsed_ns,),
         )
         return protocol.Warmed(outcome=outcome, call_s=elapsed_ns / 1e9, sync_s=0.0)
 
