@@ -303,19 +303,17 @@ def test_rounds_go_on_for_the_least_time_while_the_interval_is_too_wide() -> Non
 class ThreeDesigns:
     """A criterion of somebody else's: so many designs, whatever they show."""
 
-    def initialize(self, effort: Effort, *, least_s: float) -> None:
+    def __init__(self, effort: Effort, least_s: float) -> None:
         self.designs, self.outlook = 0, stopping.Outlook()
 
     def add(self, standing: stopping.Standing) -> None:
         self.designs += 1
-        self.outlook = stopping.Outlook(converged=True, rounds=len(standing.rounds))
-
-    def is_finished(self) -> bool:
-        return self.designs == 3
+        ended, count = self.designs == 3, len(standing.rounds)
+        self.outlook = stopping.Outlook(ended=ended, converged=True, rounds=count)
 
 
 def test_another_criterion_is_one_class() -> None:
     clock, devices = made(graph=0.2, xla=0.1)
-    result = measured(devices, clock, criterion=ThreeDesigns())
+    result = measured(devices, clock, criterion=ThreeDesigns)
     assert len(result.rounds) == 3 * 4
     assert result.converged

@@ -112,7 +112,7 @@ class Interleaving:
     on_design: Callable[[Progress], None]
     singles: Mapping[str, int] = field(default_factory=dict)
     least_s: float = 0.0
-    criterion: StoppingCriterion = field(default_factory=HeadlineInterval)
+    criterion: Callable[[Effort, float], StoppingCriterion] = HeadlineInterval
     rounds: list[Round] = field(default_factory=list)
     lost: tuple[WorkerLost, ...] = ()
     spent_s: dict[str, float] = field(default_factory=dict)
@@ -122,7 +122,7 @@ class Interleaving:
         self.rng = random.Random(self.seed)
         self.active = list(self.calls)
         self.headline = list(headline_pairs(tuple(self.calls)))
-        self.criterion.initialize(self.effort, least_s=self.least_s)
+        self.stopping = self.criterion(self.effort, self.least_s)
 
     def measure(self) -> Interleaving:
         """Measure one Williams design after the other to the end; returns itself."""
@@ -130,8 +130,8 @@ class Interleaving:
             self.run_design()
             if not self.active:
                 return self
-            self.criterion.add(self.standing)
-            ended = self.criterion.is_finished()
+            self.stopping.add(self.standing)
+            ended = self.stopping.outlook.ended
             if not ended:
                 self.retire()
             self.on_design(self.progress(ended=ended))
@@ -158,7 +158,7 @@ class Interleaving:
     @property
     def converged(self) -> bool:
         """True if the criterion reached its goal with modes that are left."""
-        return bool(self.active) and self.criterion.outlook.converged
+        return bool(self.active) and self.stopping.outlook.converged
 
     def run_round(self, order: tuple[str, ...]) -> Round:
         """Measure one block of each mode, in this order, each after an untimed call.
@@ -262,7 +262,7 @@ class Interleaving:
 
     def progress(self, *, ended: bool) -> Progress:
         """The progress that is shown after a Williams design."""
-        outlook, rows = self.criterion.outlook, self.rows
+        outlook, rows = self.stopping.outlook, self.rows
         share = min(contaminated_share(self.rounds), MAX_CONTAMINATED_SHARE)
         latest = outlook.most_left / (1 - share)
         return Progress(

@@ -42,6 +42,7 @@ class Outlook:
     """The end as a criterion foresees it.
 
     Attributes:
+        ended: whether no further design is to be measured.
         converged: whether its goal is reached.
         rounds: clean rounds so far, with every mode that is still measured.
         fewest_left: further rounds at least; `most_left`: at most.
@@ -49,6 +50,7 @@ class Outlook:
         target: half-width that is wanted.
     """
 
+    ended: bool = False
     converged: bool = False
     rounds: int = 0
     fewest_left: int = 0
@@ -58,18 +60,15 @@ class Outlook:
 
 
 class StoppingCriterion(Protocol):
-    """Ends the rounds of a replicate, whatever is measured in them."""
+    """Ends the rounds of a replicate, whatever is measured in them.
+
+    It is made of an effort, and of the seconds after which its goals may be given up.
+    """
 
     outlook: Outlook
 
-    def initialize(self, effort: Effort, *, least_s: float) -> None:
-        """Begin, with the parameters of an effort; goals may give up after `least_s` seconds."""
-
     def add(self, standing: Standing) -> None:
         """Take in the rounds so far, after another Williams design."""
-
-    def is_finished(self) -> bool:
-        """True if no further design is to be measured."""
 
 
 class HeadlineInterval:
@@ -81,17 +80,9 @@ class HeadlineInterval:
     rounds end it too: to wait for a quiet machine is better than to measure more on a busy one.
     """
 
-    outlook = Outlook()
-
-    def initialize(self, effort: Effort, *, least_s: float) -> None:
-        """Begin, with the parameters of an effort."""
-        self._effort, self._least_s = effort, least_s
-        self._next_look, self._ended = effort.rounds_min, False
+    def __init__(self, effort: Effort, least_s: float) -> None:
+        self._effort, self._least_s, self._next_look = effort, least_s, effort.rounds_min
         self.outlook = Outlook(target=effort.target_half_width)
-
-    def is_finished(self) -> bool:
-        """True if no further design is to be measured."""
-        return self._ended
 
     def add(self, standing: Standing) -> None:
         """Take in the rounds so far."""
@@ -107,7 +98,7 @@ class HeadlineInterval:
         shrinks = math.sqrt(measured / max(1, measured, effort.rounds_max))  # to the last round
         hopeless = width is not None and width * shrinks > effort.target_half_width
         futile = effort.hopeless_ends and late and hopeless
-        self._ended = (
+        ended = (
             standing.is_capped
             or (busy and len(standing.rounds) >= effort.rounds_min)
             or (due and (converged or futile))
@@ -119,6 +110,7 @@ class HeadlineInterval:
             fewest = effort.rounds_min - len(standing.rounds)
         missing_s = max(0.0, self._least_s - standing.timed_s)
         self.outlook = Outlook(
+            ended=ended,
             converged=converged,
             rounds=measured,
             fewest_left=max(0, fewest),
