@@ -13,6 +13,7 @@ from timed_devices import EFFORT, Clock, Device, level, made, measured, round_of
 
 from xla_sweeps.analysis import stats
 from xla_sweeps.schema.measurement import Block, Round, Trend
+from xla_sweeps.schema.trial import Effort
 from xla_sweeps.trial import pacing, stopping
 from xla_sweeps.worker import timing
 
@@ -83,10 +84,13 @@ def test_garbage_collection_is_off_inside_blocks_and_on_again_afterwards() -> No
     assert False in devices["graph"].gc_states
 
 
+def warmed(device: Device, effort: Effort = EFFORT) -> timing.WarmUp:
+    return timing.warm_up(device, effort=effort, clock=device.clock)
+
+
 def test_warm_up_continues_until_two_windows_agree() -> None:
-    clock = Clock()
     slow_start = [2.0] * 15 + [1.0] * 10_000
-    warm = timing.warm_up(Device(clock, work_s=0.2, noise=slow_start), effort=EFFORT, clock=clock)
+    warm = warmed(Device(Clock(), work_s=0.2, noise=slow_start))
     assert warm.trend is Trend.STEADY
     assert 15 + timing.WARMUP_WINDOW < warm.calls <= 15 + 2 * timing.WARMUP_WINDOW
     assert warm.call_s == pytest.approx(0.201)
@@ -94,39 +98,32 @@ def test_warm_up_continues_until_two_windows_agree() -> None:
 
 def test_each_block_of_a_warm_up_starts_from_the_same_state() -> None:
     """Else a training would go on for as long as it warms up."""
-    device = Device(clock := Clock(), work_s=0.2)
-    timing.warm_up(device, effort=EFFORT, clock=clock)
+    device = Device(Clock(), work_s=0.2)
+    warmed(device)
     blocks = "".join({"prepare": "|", "step": "."}.get(word, "") for word in device.log)
     assert max(map(len, blocks.split("|")[2:])) == 1
 
 
 def test_warm_up_ends_at_its_cap_and_flags_that_speed_still_changed() -> None:
-    clock = Clock()
     ever_slower = [1.0 + 0.05 * index for index in range(10_000)]
-    warm = timing.warm_up(
-        Device(clock, work_s=0.2, noise=ever_slower),
-        effort=replace(EFFORT, warmup_cap_s=10),
-        clock=clock,
-    )
+    device = Device(Clock(), work_s=0.2, noise=ever_slower)
+    warm = warmed(device, replace(EFFORT, warmup_cap_s=10))
     assert warm.trend is Trend.MOVING
-    assert 10 <= clock() / 1e9 < 15
+    assert 10 <= device.clock() / 1e9 < 15
 
 
 def test_warm_up_groups_fast_calls_into_blocks() -> None:
-    clock = Clock()
-    device = Device(clock, work_s=0.001, enqueue_s=0.0)
-    warm = timing.warm_up(device, effort=EFFORT, clock=clock)
+    device = Device(Clock(), work_s=0.001, enqueue_s=0.0)
+    warm = warmed(device)
     assert warm.trend is Trend.STEADY
     assert [block.calls for block in warm.blocks] == [1, 1, 1] + [100] * 20
-    assert clock() / 1e9 == pytest.approx(20 * 0.1, rel=0.01)
+    assert device.clock() / 1e9 == pytest.approx(20 * 0.1, rel=0.01)
 
 
 @pytest.mark.parametrize("call_s", [0.0001, 0.06, 0.2])
 def test_a_perfectly_steady_mode_is_steady_however_slow(call_s: float) -> None:
-    clock = Clock()
-    device = Device(clock, work_s=call_s, enqueue_s=0.0)
-    assert timing.warm_up(device, effort=EFFORT, clock=clock).trend is Trend.STEADY
-    assert trend_at_quick(Device(clock, work_s=call_s), clock) is Trend.STEADY
+    assert warmed(Device(Clock(), work_s=call_s, enqueue_s=0.0)).trend is Trend.STEADY
+    assert trend_at_quick(Device(Clock(), work_s=call_s)) is Trend.STEADY
 
 
 @pytest.mark.parametrize(
@@ -135,9 +132,7 @@ def test_a_perfectly_steady_mode_is_steady_however_slow(call_s: float) -> None:
 def test_quick_warms_up_for_five_calls_or_three_tenths_of_a_second(
     call_s: float, calls: int
 ) -> None:
-    clock = Clock()
-    device = Device(clock, work_s=call_s, enqueue_s=0.0)
-    warm = timing.warm_up(device, effort=level("quick"), clock=clock)
+    warm = warmed(Device(Clock(), work_s=call_s, enqueue_s=0.0), level("quick"))
     assert warm.calls == calls
     assert warm.call_s == pytest.approx(call_s)
     assert warm.trend is None
@@ -151,18 +146,18 @@ def test_quick_warms_up_for_five_calls_or_three_tenths_of_a_second(
 def test_a_mode_recompiles_where_the_first_calls_on_both_new_inputs_are_slow(
     noise: list[float], recompiles: bool, effort: str
 ) -> None:
-    clock = Clock()
+    noise = [*noise, *[1.0] * 100_000]
     for work_s in (0.005, 0.05, 0.5):
-        device = Device(clock, work_s=work_s, enqueue_s=0.0, noise=[*noise, *[1.0] * 100_000])
-        warm = timing.warm_up(device, effort=level(effort), clock=clock)
+        device = Device(Clock(), work_s=work_s, enqueue_s=0.0, noise=noise)
+        warm = warmed(device, level(effort))
         assert warm.recompiles is recompiles
         assert warm.call_s == pytest.approx(work_s)
 
 
-def trend_at_quick(device: Device, clock: Clock) -> Trend:
+def trend_at_quick(device: Device) -> Trend:
     """The trend of a mode over the rounds of a replicate at quick."""
-    other = Device(clock, work_s=0.03, noise=[1.0, 1.02, 0.98])
-    result = measured({"graph": device, "xla": other}, clock, effort=level("quick"))
+    other = Device(device.clock, work_s=0.03, noise=[1.0, 1.02, 0.98])
+    result = measured({"graph": device, "xla": other}, device.clock, effort=level("quick"))
     return pacing.trend(result.rounds, "graph")
 
 
@@ -177,12 +172,11 @@ def test_noise_around_a_steady_speed_is_rarely_called_moving(spread: float, call
     source = random.Random(1)
     trends_of = {"warm-up": list[Trend | None](), "rounds": list[Trend | None]()}
     for _ in range(200):
-        clock = Clock()
         noise = [math.exp(source.gauss(0, spread)) for _ in range(1000)]
-        device = Device(clock, work_s=call_s, enqueue_s=0.0, noise=noise)
+        device = Device(Clock(), work_s=call_s, enqueue_s=0.0, noise=noise)
         long = replace(level("standard"), warmup_cap_s=3)
-        trends_of["warm-up"].append(timing.warm_up(device, effort=long, clock=clock).trend)
-        trends_of["rounds"].append(trend_at_quick(device, clock))
+        trends_of["warm-up"].append(warmed(device, long).trend)
+        trends_of["rounds"].append(trend_at_quick(device))
     for trends in trends_of.values():
         assert trends.count(Trend.MOVING) < 0.01 * len(trends)
 
@@ -191,9 +185,8 @@ def test_a_real_trend_is_found_in_noise() -> None:
     source = random.Random(1)
     trends = []
     for _ in range(100):
-        clock = Clock()
         noise = [math.exp(source.gauss(0.01 * step, 0.02)) for step in range(1000)]
-        trends.append(trend_at_quick(Device(clock, work_s=0.03, noise=noise), clock))
+        trends.append(trend_at_quick(Device(Clock(), work_s=0.03, noise=noise)))
     assert trends.count(Trend.MOVING) >= 90
 
 
@@ -351,21 +344,22 @@ class Lazy(Device):
         self.loaded = True
 
 
+def self_tested(device: Device) -> timing.SyncTest:
+    return timing.sync_self_test(device, seconds=0.15, clock=device.clock)
+
+
 @pytest.mark.parametrize("kind", [Device, Lazy])
 def test_the_sync_self_test_passes_a_device_that_queues_and_a_sync_that_waits(
     kind: type[Device],
 ) -> None:
-    clock = Clock()
-    result = timing.sync_self_test(kind(clock, work_s=0.005), seconds=0.15, clock=clock)
+    result = self_tested(kind(Clock(), work_s=0.005))
     assert result.works
     assert result.queued
     assert 0.12 < result.synced_s < 0.2
 
 
 def test_the_sync_self_test_catches_a_sync_that_does_not_wait() -> None:
-    clock = Clock()
-    device = Device(clock, work_s=0.005, waits=False)
-    assert not timing.sync_self_test(device, seconds=0.15, clock=clock).works
+    assert not self_tested(Device(Clock(), work_s=0.005, waits=False)).works
 
 
 @dataclass
@@ -379,9 +373,7 @@ class SlowToRead(Device):
 
 @pytest.mark.parametrize("waits", [True, False])
 def test_the_sync_self_test_keeps_the_device_busy_for_long_enough(waits: bool) -> None:
-    clock = Clock()
-    device = SlowToRead(clock, work_s=0.0001, enqueue_s=0.00001, waits=waits)
-    result = timing.sync_self_test(device, seconds=0.15, clock=clock)
+    result = self_tested(SlowToRead(Clock(), work_s=0.0001, enqueue_s=0.00001, waits=waits))
     assert 0.15 <= result.synced_s + result.after_s < 0.4
     assert result.queued
     assert result.works is waits
@@ -404,9 +396,8 @@ class Stopped(Device):
 
 
 def test_a_process_that_is_stopped_meanwhile_does_not_fail_the_sync_self_test() -> None:
-    clock = Clock()
-    device = Stopped(clock, work_s=0.06)
-    assert timing.sync_self_test(device, seconds=0.15, clock=clock).works
+    device = Stopped(Clock(), work_s=0.06)
+    assert self_tested(device).works
     assert device.tests == 4, "the first result, and three tests"
 
 
