@@ -132,7 +132,7 @@ class Worker(AbstractContextManager["Worker"]):
         command: WorkerCommand,
         process: subprocess.Popen[bytes],
         channel: FileIO,
-        scratch: ExitStack,
+        opened: ExitStack,
         *,
         stop: Stop,
         on_event: Callable[[protocol.Event], None],
@@ -140,7 +140,7 @@ class Worker(AbstractContextManager["Worker"]):
         self.labels, self.memory = command.labels, Stop()
         self.stage = protocol.Stage(phase=Phase.IMPORT)
         self._command, self._process, self._channel = command, process, channel
-        self._scratch = scratch
+        self._opened = opened
         self._stops: Mapping[str, Readable] = {"memory": self.memory, "interrupt": stop}
         self._on_event, self._reader = on_event, protocol.Reader()
         self._looked, self._oom_kills = time.monotonic(), oom_kills()
@@ -230,11 +230,10 @@ class Worker(AbstractContextManager["Worker"]):
         try:
             return end_group(self._process)
         finally:
-            self._channel.close()
             self._process.__exit__(None, None, None)
             drop_lines(self._command.log, _NOISE)
             trim(self._command.log, limit=LOG_LIMIT_BYTES)
-            self._scratch.close()
+            self._opened.close()
 
     def _answer(self) -> tuple[protocol.Reply | None, str]:
         """The reply, or why there is none: a key of `_stops`, or as `killed_for` of a diagnosis."""
@@ -356,29 +355,25 @@ def start(
         return None
     command.log.parent.mkdir(parents=True, exist_ok=True)
     python, *program = command.backend.command("worker")
-    scratch = ExitStack()
-    folder = scratch.enter_context(scratch_folder())
-    read_end, write_end = os.pipe()
-    channel = os.fdopen(read_end, "rb", buffering=0)
-    try:
-        with command.log.open("ab", buffering=0) as output:
-            process = subprocess.Popen(
-                [command.python or python, *program, str(os.getpid()), str(write_end)],
-                cwd=command.folder,
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=output,
-                env={**command.environment, **mark, "TMPDIR": str(folder)},
-                pass_fds=[write_end],
-                start_new_session=True,
-            )
-    except BaseException:
-        channel.close()
-        scratch.close()
-        raise
-    finally:
-        os.close(write_end)
-    return Worker(command, process, channel, scratch, stop=stop, on_event=on_event)
+    with ExitStack() as opened:
+        folder = opened.enter_context(scratch_folder())
+        read_end, write_end = os.pipe()
+        channel = opened.enter_context(os.fdopen(read_end, "rb", buffering=0))
+        try:
+            with command.log.open("ab", buffering=0) as output:
+                process = subprocess.Popen(
+                    [command.python or python, *program, str(os.getpid()), str(write_end)],
+                    cwd=command.folder,
+                    stdin=subprocess.PIPE,
+                    stdout=output,
+                    stderr=output,
+                    env={**command.environment, **mark, "TMPDIR": str(folder)},
+                    pass_fds=[write_end],
+                    start_new_session=True,
+                )
+        finally:
+            os.close(write_end)
+        return Worker(command, process, channel, opened.pop_all(), stop=stop, on_event=on_event)
 
 
 def limit_of(phase: Phase, timeouts: Timeouts) -> float:
