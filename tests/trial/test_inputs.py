@@ -135,12 +135,6 @@ def test_records_without_inputs_are_read_as_before() -> None:
     assert Samples(older).call_s("xla")[:, 0].tolist() == [1.0, 2.0, 4.0] * 3
 
 
-def singles_on(device: Device, clock: Clock) -> list[Block]:
-    """Thirty single calls after a block."""
-    block = timing.settled_block(device, "xla", 3, settle=True, clock=clock, first=1, singles=30)
-    return pacing.singles_of(block, 1)
-
-
 @pytest.mark.parametrize(
     ("costs", "differ"),
     [
@@ -156,7 +150,8 @@ def test_inputs_of_which_the_middle_one_is_no_average_are_noticed(
     costs: Sequence[float], differ: bool
 ) -> None:
     device = Device(clock := Clock(), work_s=0.1, enqueue_s=0.0, costs=costs)
-    singles = singles_on(device, clock)
+    block = timing.settled_block(device, "xla", 3, settle=True, clock=clock, first=1, singles=30)
+    singles = pacing.singles_of(block, 1)
     assert pacing.inputs_differ(singles) is differ
     assert not pacing.inputs_differ(singles[:2])
 
