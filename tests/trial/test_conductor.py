@@ -354,24 +354,18 @@ def test_copies_that_are_apart_take_turns_from_processes_of_their_own(tmp_path: 
     assert {("graph", "graph_2"), ("graph_2", "graph")} <= followers
 
 
-def kill_at_round(machine: QuietMachine, *numbers: int) -> Notes:
-    """Kills these workers once rounds were measured."""
-
-    def kill(kind: str, value: Any) -> None:
-        if kind == "rounds":
-            for number in numbers:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(machine.pids[number], signal.SIGKILL)
-
-    return Notes(kill)
-
-
 @pytest.mark.parametrize("killed", [nightly(0), 1])
 def test_a_worker_that_is_killed_ends_its_own_modes_and_the_others_go_on(
     killed: int, tmp_path: Path
 ) -> None:
     machine = QuietMachine()
-    notes = kill_at_round(machine, killed)
+
+    def kill(kind: str, value: Any) -> None:
+        if kind == "rounds":
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(machine.pids[killed], signal.SIGKILL)
+
+    notes = Notes(kill)
     result = conduct(tmp_path, modes=PAIRS, copies="apart", machine=machine, notes=notes)
     lost = {"graph", "xla"} if killed == 0 else {"graph_2", "xla_2"}
     kept = set(PAIRS) - lost

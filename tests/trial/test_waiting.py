@@ -99,10 +99,6 @@ def test_a_replicate_that_waits_for_the_device_can_be_stopped(tmp_path: Path) ->
     assert result.status is Status.INTERRUPTED
 
 
-def stages(notes: Notes) -> list[str]:
-    return [stage for stage, _, _ in notes.of("stage")]
-
-
 @pytest.mark.parametrize(
     ("compiles_ahead", "beside"),
     [
@@ -122,7 +118,7 @@ def test_a_trial_prepares_beside_others_and_compiles_and_measures_alone(
 
         def react(kind: str, value: Any) -> None:
             if kind == "waiting" and not seen:
-                seen.append(stages(notes))
+                seen.append([stage for stage, _, _ in notes.of("stage")])
                 threading.Timer(WAIT_S, other.close).start()
 
         notes = Notes(react)
