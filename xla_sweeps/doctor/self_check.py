@@ -34,7 +34,7 @@ from xla_sweeps.system.files import scratch_folder
 from xla_sweeps.trial import runner
 from xla_sweeps.trial.monitor import Sampler
 from xla_sweeps.trial.replicate import Screen
-from xla_sweeps.trial.tracking import NoTracker
+from xla_sweeps.trial.tracking import tracker_named
 
 PROGRAM = "self_check"
 
@@ -94,7 +94,7 @@ def check(device: Device, backend: Backend, say: Say) -> Iterator[Checked]:
             nonlocal processes
             screen = _Unwatched(say, after=processes)
             processes += replicates
-            done = runner.run_trial(settings, screen=screen, tracker=NoTracker())
+            done = runner.run_trial(settings, screen=screen, tracker=tracker_named("none"))
             if done.exit_code >= 128:
                 raise KeyboardInterrupt
             return done.records

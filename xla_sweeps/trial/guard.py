@@ -30,7 +30,7 @@ from xla_sweeps.trial.monitor import Sampler
 from xla_sweeps.trial.replicate import WAITING, ReplicateResult, Screen, Setting
 from xla_sweeps.trial.runner import conduct, stop_signals
 from xla_sweeps.trial.sides import Side
-from xla_sweeps.trial.tracking import NoTracker
+from xla_sweeps.trial.tracking import tracker_named
 from xla_sweeps.trial.workers import Stop
 
 HOLDER = "guard"
@@ -343,6 +343,6 @@ class Pairs:
                 stop=self.stop,
                 leases=leases,
                 screen=self.screen,
-                tracker=NoTracker(),
+                tracker=tracker_named("none"),
             )
             return conduct(job, setting)

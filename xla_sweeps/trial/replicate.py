@@ -33,12 +33,14 @@ class Screen(Protocol):
 
     def trial_started(self, title: str, *, replicates: int, log: Path) -> None:
         """A trial begins; its libraries' output goes to the log."""
+        return
 
     def stage(self, replicate: int, stage: str, mode: str | None, detail: str = "") -> None:
         """A stage begins."""
 
     def round_done(self, replicate: int, progress: Progress) -> None:
         """A group of rounds is measured, in which each mode took each place once."""
+        return
 
     def replicate_done(self, replicate: int, status: str, message: str = "") -> None:
         """A replicate ended."""
