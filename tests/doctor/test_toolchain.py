@@ -103,13 +103,11 @@ def test_the_cause_of_an_error_on_a_gpu_is_told_from_its_text(text: str, what: s
 
 def test_an_unknown_text_has_no_cause() -> None:
     # https://github.com/tensorflow/tensorflow/issues/97387: harmless where the driver is new enough
-    assert (
-        toolchain.known_cause(
-            "TensorFlow was not built with CUDA kernel binaries compatible with compute capability "
-            "12.0. CUDA kernels will be jit-compiled from PTX, which could take 30 minutes."
-        )
-        is None
+    text = (
+        "TensorFlow was not built with CUDA kernel binaries compatible with compute capability "
+        "12.0. CUDA kernels will be jit-compiled from PTX, which could take 30 minutes."
     )
+    assert toolchain.known_cause(text) is None
 
 
 def process(program: str) -> tuple[toolchain.Check, ...]:

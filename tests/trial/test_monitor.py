@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -25,17 +25,8 @@ SECOND = 10**9
 
 
 def sample(at_s: float, **changes: object) -> Sample:
-    fields = {
-        "at_ns": round(at_s * SECOND),
-        "busy_s": 0.0,
-        "own_s": 0.0,
-        "steal_s": 0.0,
-        "pressure_s": 0.0,
-        "throttled_s": 0.0,
-        "involuntary_switches": 0,
-        "rss_bytes": 0,
-    }
-    return Sample(**{**fields, **changes})  # type: ignore[arg-type]
+    zeros = {field.name: 0 for field in fields(Sample)}
+    return Sample(**{**zeros, "at_ns": round(at_s * SECOND), **changes})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -268,17 +268,16 @@ def test_auto_clustering_on_a_cpu_gets_its_flag_before_tensorflow_loads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TF_XLA_FLAGS", f"--mine --tf_xla_persistent_cache_directory={tmp_path}")
-    words = ["device=cpu", f"results_dir={tmp_path}"]
-    asked = settings_of(compose_config([*words, "modes=[graph,autocluster]"]), environ={})
-    plain = settings_of(compose_config([*words, "modes=[graph,xla]"]), environ={})
-    assert (
-        worker_environment(asked.trial, asked.device)["TF_XLA_FLAGS"]
-        == "--mine --tf_xla_cpu_global_jit"
-    )
-    assert worker_environment(plain.trial, plain.device)["TF_XLA_FLAGS"] == "--mine"
+
+    def flags(modes: str) -> str:
+        words = ["device=cpu", f"results_dir={tmp_path}", f"modes=[{modes}]"]
+        asked = settings_of(compose_config(words), environ={})
+        return worker_environment(asked.trial, asked.device)["TF_XLA_FLAGS"]
+
+    assert flags("graph,autocluster") == "--mine --tf_xla_cpu_global_jit"
+    assert flags("graph,xla") == "--mine"
     monkeypatch.setenv("TF_XLA_FLAGS", "--tf_xla_cpu_global_jit")  # twice it would have no effect
-    given = worker_environment(asked.trial, asked.device)
-    assert given["TF_XLA_FLAGS"] == "--tf_xla_cpu_global_jit"
+    assert flags("graph,autocluster") == "--tf_xla_cpu_global_jit"
 
 
 def test_a_trials_flags_follow_those_of_the_environment(
