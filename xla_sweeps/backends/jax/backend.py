@@ -9,9 +9,8 @@ import jax
 import jax.numpy as jnp
 
 from xla_sweeps.backends.jax import modes
-from xla_sweeps.backends.jax.bench import ColdStartBench, JaxBench, NewShapesBench
+from xla_sweeps.backends.jax.bench import ColdStartBench, JaxBench, NewShapesBench, PredictBench
 from xla_sweeps.backends.jax.declaration import BACKEND
-from xla_sweeps.backends.jax.predict import PredictBench
 from xla_sweeps.backends.jax.training import TrainBench
 from xla_sweeps.backends.keras.framework import KerasFramework
 from xla_sweeps.errors import DeviceError

@@ -19,6 +19,7 @@ from xla_sweeps.backends.keras.bench import KerasBench
 from xla_sweeps.backends.keras.cold_start import StartBench
 from xla_sweeps.backends.keras.mac_count import MacCount
 from xla_sweeps.backends.keras.new_shapes import ShapesBench
+from xla_sweeps.backends.keras.predict import Calls, PredictingOnly, compiled_step, why_lowered
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.keras.synchronization import busy_side, waits
 from xla_sweeps.errors import XlaSweepsError
@@ -91,6 +92,40 @@ class JaxBench(KerasBench[JaxExecutable]):
             return
         for variable, value in zip(changed, values, strict=True):
             variable.assign(value)
+
+
+@dataclass
+class PredictExecutable(Calls, JaxExecutable):
+    """`predict` of a model with its own setting of `jit_compile`, from NumPy to NumPy.
+
+    Keras donates the model's weights to each call and puts the returned ones back.
+    """
+
+    def traces(self) -> int:
+        """Programs that the function of one step has; 0 if nothing is compiled whole."""
+        jitted = compiled_step(self.made, "_cache_size")
+        return int(jitted._cache_size()) if jitted else 0  # private, tried on JAX 0.10.2
+
+    def evidence_of_place(self) -> tuple[Sequence[Any], str]:
+        """The weights: outputs in NumPy tell no place."""
+        return [variable.value for variable in self.model.variables], "weights are"
+
+    def compiling(self) -> tuple[dict[str, Any], list[str]]:
+        """Evidence of what Keras made of `jit_compile`, and what contradicts the mode."""
+        asked, jitted = self.mode.execution is Execution.XLA, self.traces() > 0
+        evidence = {"jit_compile_asked": asked, "jit_compile": bool(self.model.jit_compile)}
+        if asked and not jitted:
+            kept = evidence["jit_compile"]
+            return evidence, ["jax.jit compiled no program" if kept else why_lowered(self.model)]
+        wrong = jitted and not asked
+        return evidence, ["Keras uses jax.jit although jit_compile=False"] if wrong else []
+
+
+@dataclass
+class PredictBench(PredictingOnly[JaxExecutable], JaxBench):
+    """The scenario `predict`: op by op, or compiled as `compile(jit_compile=True)` asks."""
+
+    executable_class = PredictExecutable
 
 
 @dataclass

@@ -10,8 +10,7 @@ import keras
 import torch
 
 from xla_sweeps.backends.keras.framework import KerasFramework
-from xla_sweeps.backends.torch.bench import ColdStartBench, NewShapesBench, TorchBench
-from xla_sweeps.backends.torch.predict import PredictBench
+from xla_sweeps.backends.torch.bench import ColdStartBench, NewShapesBench, PredictBench, TorchBench
 from xla_sweeps.backends.torch.training import TrainBench
 from xla_sweeps.errors import DeviceError
 from xla_sweeps.schema.modes import Execution, Scenario, mode_of

@@ -17,10 +17,11 @@ from xla_sweeps.backends.keras.bench import KerasBench
 from xla_sweeps.backends.keras.cold_start import StartBench
 from xla_sweeps.backends.keras.mac_count import MacCount
 from xla_sweeps.backends.keras.new_shapes import ShapesBench
+from xla_sweeps.backends.keras.predict import Calls, PredictingOnly, why_lowered
 from xla_sweeps.backends.keras.synchronization import TRIVIAL_SYNCHRONIZATION, waits
-from xla_sweeps.backends.torch.modes import ENGINE, TorchExecutable
+from xla_sweeps.backends.torch.modes import ENGINE, TorchExecutable, compile_call
 from xla_sweeps.errors import ConfigError
-from xla_sweeps.schema.modes import Mode
+from xla_sweeps.schema.modes import Execution, Mode
 from xla_sweeps.worker.backend import Tell
 
 _TYPES = {"float32": "f32", "mixed_float16": "f16", "mixed_bfloat16": "bf16"}
@@ -90,6 +91,35 @@ class TorchBench(KerasBench[TorchExecutable]):
     def steady_memory_bytes(self, executable: TorchExecutable, *, call_s: float) -> int | None:
         """The most that the GPU's allocator had handed out; unknown on a CPU, which has none."""
         return int(torch.cuda.max_memory_allocated()) if self.device == "cuda" else None
+
+
+@dataclass
+class PredictExecutable(Calls, TorchExecutable):
+    """`predict` of a model with its own setting of `jit_compile`, from NumPy to NumPy."""
+
+    def places(self) -> list[Any]:
+        """Devices of the weights: outputs in NumPy tell none."""
+        return [variable.value.device for variable in self.model.variables]
+
+    def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
+        """Evidence of what is in force: also what Keras made of `jit_compile`."""
+        evidence, problems = super().proof(device)
+        asked, given = self.mode.execution is Execution.COMPILED, bool(self.model.jit_compile)
+        if asked and not given:
+            problems = [why_lowered(self.model)]
+        return {**evidence, "jit_compile_asked": asked, "jit_compile": given}, problems
+
+
+@dataclass
+class PredictBench(PredictingOnly[TorchExecutable], TorchBench):
+    """The scenario `predict`: op by op, or compiled as `compile(jit_compile=True)` asks."""
+
+    executable_class = PredictExecutable
+
+    def unshare(self, made: Any) -> Any:
+        """The function that Keras made, compiled again where it is compiled."""
+        step = getattr(made, "_torchdynamo_orig_callable", None)
+        return compile_call(step) if step else made
 
 
 @dataclass

@@ -21,9 +21,13 @@ from xla_sweeps.backends.keras.explain.explainer import Explainer, resize_batch
 from xla_sweeps.backends.keras.explain.layers import calls_within
 from xla_sweeps.backends.keras.explain.trace import call_each
 from xla_sweeps.backends.torch.bench import TorchBench
-from xla_sweeps.backends.torch.capture import breaks_after, first_line, limits_reached
 from xla_sweeps.backends.torch.declaration import BACKEND
-from xla_sweeps.backends.torch.modes import TorchExecutable
+from xla_sweeps.backends.torch.modes import (
+    TorchExecutable,
+    breaks_after,
+    first_line,
+    limits_reached,
+)
 from xla_sweeps.backends.torch.trace import LAYER, read_trace
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.explanation import Break, Capture, Explanation, Work

@@ -5,6 +5,8 @@ Gradients are off but for training: each call of the model is in `torch.inferenc
 
 from __future__ import annotations
 
+import logging
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,11 +17,11 @@ from typing import Any, Self
 
 import keras
 import torch
-from torch._dynamo.utils import graph_break_reasons
+from torch._dynamo.utils import calculate_time_spent, counters, graph_break_reasons
 
 from xla_sweeps.backends.keras.executable import Engine, Executable, as_it_is
-from xla_sweeps.backends.torch.capture import breaks_after, capture_counts, limits_reached
 from xla_sweeps.schema.modes import Execution, Mode
+from xla_sweeps.worker.lines import innermost_line
 
 _OPTIONS: Mapping[Execution, Mapping[str, Any]] = {
     Execution.COMPILED: {},
@@ -34,6 +36,8 @@ _SETTLING = 4
 
 _SHOWN = 3
 """Graph breaks that are shown with their lines."""
+
+_LIMIT = re.compile(r"'(?P<name>[^']+)' \((?P<file>.+):(?P<line>\d+)\)")
 
 
 class _Forward(torch.nn.Module):  # type: ignore[misc]
@@ -137,6 +141,57 @@ class TorchExecutable(Executable):
     def places(self) -> list[Any]:
         """Devices of the last call's outputs."""
         return [head.device for head in keras.tree.flatten(self.last)]
+
+
+def capture_counts() -> dict[str, Any]:
+    """Graphs and calls that torch has captured in this process, graph breaks, and seconds."""
+    spent_s = calculate_time_spent()
+    compile_s = spent_s.get("backend_compile", 0.0)
+    return {
+        "graphs": counters["stats"]["unique_graphs"],
+        "calls_captured": counters["stats"]["calls_captured"],
+        "graph_breaks": sum(counters["graph_break"].values()),
+        "trace_s": spent_s.get("entire_frame_compile", 0.0) - compile_s,
+        "compile_s": compile_s + spent_s.get("entire_backward_compile", 0.0),
+    }
+
+
+def breaks_after(earlier: int) -> list[tuple[str, str]]:
+    """Reason and line of each graph break after so many earlier ones."""
+    return [
+        (
+            first_line(each.reason),
+            innermost_line(
+                [(one.filename, one.lineno) for one in each.user_stack], frameworks=True
+            ),
+        )
+        for each in graph_break_reasons[earlier:]
+    ]
+
+
+def first_line(text: str) -> str:
+    """The first line of a reason."""
+    return text.strip().partition("\n")[0]
+
+
+@contextmanager
+def limits_reached() -> Iterator[list[str]]:
+    """Functions that reach the limit of recompilations meanwhile, from torch's own log."""
+    reached, logger = list[str](), logging.getLogger("torch._dynamo.convert_frame")
+
+    def note(record: logging.LogRecord) -> bool:
+        given = record.args if isinstance(record.args, tuple) else ()
+        is_limit = given[:1] == ("recompile_limit",) and len(given) > 2
+        if is_limit and (match := _LIMIT.search(str(given[2]))):
+            place = innermost_line([(match["file"], int(match["line"]))], frameworks=True)
+            reached.append(f"{match['name']} ({place})" if place else match["name"])
+        return True
+
+    logger.addFilter(note)
+    try:
+        yield reached
+    finally:
+        logger.removeFilter(note)
 
 
 def compile_call(function: Any, **options: Any) -> Any:
