@@ -137,16 +137,8 @@ class NewShapesBench(ShapesBench[JaxExecutable], JaxBench):
         call, variables = self.free_model.call, self.free_model.loaded.variables
         if mode.execution is Execution.EAGER:
             return JaxExecutable(mode=mode, run=call, inputs=())
-        forward = functional(call, variables)
-        program, values = jax.jit(forward), [variable.value for variable in variables]
-        executable = JaxExecutable(mode=mode, run=partial(program, values), inputs=())
-        executable.figures["programs"] = program._cache_size
-        return executable
-
-    def programs_of(self, executable: JaxExecutable) -> int:
-        """Programs in the cache of `jax.jit`; the method is private, and was tried on 0.10.2."""
-        count = executable.figures.get("programs")
-        return count() if count else 0
+        jitted, values = jax.jit(functional(call, variables)), [each.value for each in variables]
+        return JaxExecutable(mode=mode, run=partial(jitted, values), inputs=(), jitted=jitted)
 
 
 @dataclass

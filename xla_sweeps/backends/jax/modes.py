@@ -55,11 +55,13 @@ class JaxExecutable(Executable):
         traced: what `jax.jit` traced, or None for eager execution.
         state: the arguments of the compiled program before the batch.
         compiled: the program; it cannot compile again, and refuses another shape.
+        jitted: the function of `jax.jit` in its place, where that compiles for each new shape.
     """
 
     traced: Any = None
     state: tuple[Any, ...] = ()
     compiled: Any = None
+    jitted: Any = None
 
     flatten = staticmethod(partial(jax.tree.leaves, is_leaf=lambda value: value is None))
 
@@ -151,7 +153,12 @@ class JaxExecutable(Executable):
         return len(trace(self.run, self.inputs[self.position]).eqns)
 
     def traces(self) -> int:
-        """1 for a compiled program, which cannot be traced again; 0 for eager execution."""
+        """1 for a compiled program, which cannot be traced again; 0 for eager execution.
+
+        Of `jitted`, the programs in its cache; the method is private, and was tried on 0.10.2.
+        """
+        if self.jitted is not None:
+            return int(self.jitted._cache_size())
         return 0 if self.traced is None else 1
 
     def memory_bytes(self) -> int | None:

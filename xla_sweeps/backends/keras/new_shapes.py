@@ -60,11 +60,10 @@ class ShapesBench(KerasBench[E]):
 
     @abstractmethod
     def new_function(self, mode: Mode) -> E:
-        """The model in a mode as a function that is new and takes any shape; nothing is traced."""
+        """The model in a mode as a function that is new and takes any shape; nothing is traced.
 
-    @abstractmethod
-    def programs_of(self, executable: E) -> int:
-        """Programs that such a function has made so far; 0 for eager execution."""
+        Its `traces` are the programs that it has made so far.
+        """
 
     def without_caches(self) -> AbstractContextManager[object]:
         """Nothing, where a function that is new finds nothing that another has compiled."""
@@ -154,10 +153,10 @@ class ShapesBench(KerasBench[E]):
             executable = self.new_function(mode_of(label))
             executable.prepare()
             for name, batch in self.shape_batches.items():
-                before = self.programs_of(executable)
+                before = executable.traces()
                 self.reset_state()
                 outputs = executable.read(executable.run(batch))
-                made[name] = self.programs_of(executable) - before
+                made[name] = executable.traces() - before
                 agreed = self._compare_at(name, outputs)
                 seen.append(replace(agreed, reason=agreed.reason and f"at {name}: {agreed.reason}"))
         return made, agreement.worst(seen)

@@ -130,10 +130,6 @@ class NewShapesBench(ShapesBench[TorchExecutable], TorchBench):
         """The model in a mode as a function that is new and takes any shape; nothing is traced."""
         return TorchExecutable.bind(self.free_model.call, mode, ())
 
-    def programs_of(self, executable: TorchExecutable) -> int:
-        """Graphs that torch has captured."""
-        return executable.traces()
-
     @contextmanager
     def without_caches(self) -> Iterator[None]:
         """Forget, within it, what was captured and compiled, and which sizes were seen to vary."""

@@ -42,10 +42,6 @@ class NewShapesBench(ShapesBench[modes.ModeExecutable], Bench):
         function = modes.function_of(call, mode, signature)
         return bind(run=function, function=function)
 
-    def programs_of(self, executable: modes.ModeExecutable) -> int:
-        """Traces, each of which XLA compiles."""
-        return executable.traces()
-
     def _signature(self) -> Any:
         """A signature that leaves open what differs among the shapes, and the batch size."""
 
