@@ -12,7 +12,7 @@ import jax
 from xla_sweeps.backends.jax.bench import JaxBench
 from xla_sweeps.backends.jax.declaration import BACKEND
 from xla_sweeps.backends.jax.macs import inside
-from xla_sweeps.backends.jax.modes import JaxExecutable
+from xla_sweeps.backends.jax.modes import JaxExecutable, compilations
 from xla_sweeps.backends.keras.explain import traps
 from xla_sweeps.backends.keras.explain.events import Event, Work
 from xla_sweeps.backends.keras.explain.explainer import resize_batch
@@ -187,19 +187,19 @@ class Listener:
 
     def __init__(self) -> None:
         self._intervals: dict[str, list[tuple[float, float]]] = {}
-        self._programs = 0
         jax.monitoring.register_event_duration_secs_listener(self._note)
 
     def compilation(self, name: str, call: Callable[[Any], Any], batch: Any) -> Compilation:
         """Compilations of a call; work inside other work of its kind counts once."""
-        self._intervals, self._programs = {event: [] for event in EVENTS}, 0
-        jax.block_until_ready(call(batch))
+        self._intervals = {event: [] for event in EVENTS}
+        with compilations() as compiled:
+            jax.block_until_ready(call(batch))
         trace_s, lower_s, compile_s = (
             sum(end - begin for begin, end in self._intervals[event]) for event in EVENTS
         )
         return Compilation(
             call=name,
-            programs=self._programs,
+            programs=len(compiled),
             trace_s=trace_s,
             lower_s=lower_s,
             compile_s=compile_s,
@@ -213,7 +213,6 @@ class Listener:
         while intervals and intervals[-1][0] >= end - duration_s:  # an inner function's
             intervals.pop()
         intervals.append((end - duration_s, end))
-        self._programs += name == EVENTS[-1]
 
 
 def _equations(jaxpr: Any) -> int:

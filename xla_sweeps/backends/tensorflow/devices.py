@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from xla_sweeps.backends.tensorflow.libraries import loaded_libraries
@@ -90,12 +89,9 @@ def place_tensor(tensor: Any, device: str) -> Any:
 
 
 def loaded_environment() -> dict[str, Any]:
-    """Versions and settings that are known only in the process that loaded TensorFlow."""
+    """Settings, and versions of libraries, that only the process knows that loaded TensorFlow."""
     build: Mapping[str, Any] = tf.sysconfig.get_build_info()
     return {
-        "tensorflow": tf.__version__,
-        "keras": keras.__version__,
-        "numpy": np.__version__,
         "cuda": str(build.get("cuda_version", "")),
         "cudnn": str(build.get("cudnn_version", "")),
         "tf32": bool(tf.config.experimental.tensor_float_32_execution_enabled()),

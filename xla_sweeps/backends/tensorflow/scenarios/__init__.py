@@ -40,7 +40,8 @@ class TensorFlow(KerasFramework[Bench]):
 
     def environment(self) -> dict[str, Any]:
         """Versions and settings as TensorFlow reports them."""
-        return devices.loaded_environment()
+        versions = {"tensorflow": tf.__version__, **super().environment()}
+        return {**versions, **devices.loaded_environment()}
 
     def device(self, trial: Trial) -> AbstractContextManager[object]:
         """Within it, what is built and called is on the trial's device."""
