@@ -21,7 +21,7 @@ def own(path: str, **given: Any) -> ModelSpec:
 
 def build(spec: ModelSpec, **changes: Any) -> building.BuiltModel:
     asked = {"precision": Precision.FLOAT32, "seed": 0, **changes}
-    return building.build(spec, narrowed=modes.narrow, **asked)
+    return building.build(spec, narrowed=modes.ENGINE.narrow, **asked)
 
 
 def outputs(built: building.BuiltModel, count: int = 2) -> list[np.ndarray]:

@@ -171,6 +171,8 @@ _SMALL: dict[str, Any] = {"width": 384, "depth": 12}
 _BASE: dict[str, Any] = {"width": 768, "depth": 12}
 _LARGE: dict[str, Any] = {"width": 1024, "depth": 24}
 
+_DEEP = (2, 2, 18, 2)
+
 _OF_12, _S3 = (12, 12, 12, 12), (7, 7, 14, 7)
 
 _ARCHITECTURES: Mapping[str, Callable[[Any], Any]] = {
@@ -190,17 +192,13 @@ _ARCHITECTURES: Mapping[str, Callable[[Any], Any]] = {
     "deit_base_patch16_384": partial(_vit, **_BASE),
     "deit_base_distilled_patch16_384": partial(_distilled_deit, **_BASE),
     "swin_tiny_patch4_window7_224": partial(_swin, width=96, depths=(2, 2, 6, 2)),
-    "swin_small_patch4_window7_224": partial(_swin, width=96, depths=(2, 2, 18, 2)),
-    "swin_base_patch4_window7_224": partial(_swin, width=128, depths=(2, 2, 18, 2)),
-    "swin_base_patch4_window12_384": partial(
-        _swin, width=128, depths=(2, 2, 18, 2), windows=_OF_12
-    ),
-    "swin_large_patch4_window7_224": partial(_swin, width=192, depths=(2, 2, 18, 2)),
-    "swin_large_patch4_window12_384": partial(
-        _swin, width=192, depths=(2, 2, 18, 2), windows=_OF_12
-    ),
+    "swin_small_patch4_window7_224": partial(_swin, width=96, depths=_DEEP),
+    "swin_base_patch4_window7_224": partial(_swin, width=128, depths=_DEEP),
+    "swin_base_patch4_window12_384": partial(_swin, width=128, depths=_DEEP, windows=_OF_12),
+    "swin_large_patch4_window7_224": partial(_swin, width=192, depths=_DEEP),
+    "swin_large_patch4_window12_384": partial(_swin, width=192, depths=_DEEP, windows=_OF_12),
     "swin_s3_tiny_224": partial(_swin, width=96, depths=(2, 2, 6, 2), windows=_S3),
-    "swin_s3_small_224": partial(_swin, width=96, depths=(2, 2, 18, 2), windows=(14, 14, 14, 7)),
+    "swin_s3_small_224": partial(_swin, width=96, depths=_DEEP, windows=(14, 14, 14, 7)),
     "swin_s3_base_224": partial(_swin, width=96, depths=(2, 2, 30, 2), windows=_S3),
     "mixer_b16": partial(_mixer, width=768, depth=12, patch=16, tokens=384),
     "mixer_b32": partial(_mixer, width=768, depth=12, patch=32, tokens=384),

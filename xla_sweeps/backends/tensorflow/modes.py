@@ -138,9 +138,7 @@ class ModeExecutable(Executable):
 
     def traces(self) -> int:
         """Number of traces of the mode's function; 0 for eager execution."""
-        if self.function is None:
-            return 0
-        return int(self.function.experimental_get_tracing_count())
+        return 0 if self.function is None else int(self.function.experimental_get_tracing_count())
 
     def synchronize(self) -> None:
         """Wait for the device."""
@@ -271,19 +269,14 @@ def find_misplaced(
     return [f"output is on {place}, not on {device}" for place in elsewhere], elsewhere
 
 
-def narrow(outputs: Any) -> Any:
-    """Outputs, the floating ones in float32."""
-
-    def cast(output: Any) -> Any:
-        is_floating = tf.is_tensor(output) and output.dtype.is_floating
-        return tf.cast(output, tf.float32) if is_floating else output
-
-    return tf.nest.map_structure(cast, outputs)
+def _narrow(output: Any) -> Any:
+    is_floating = tf.is_tensor(output) and output.dtype.is_floating
+    return tf.cast(output, tf.float32) if is_floating else output
 
 
 ENGINE = Engine(
     executables=ModeExecutable,
-    narrow=narrow,
+    narrow=partial(tf.nest.map_structure, _narrow),
     in_float64=partial(tf.device, "/device:CPU:0"),
     without_tf32=_without_tf32,
     whole=as_it_is,

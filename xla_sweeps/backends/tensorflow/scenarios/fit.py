@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from xla_sweeps.backends.keras import own_training
+from xla_sweeps.backends.keras.own_training import loss_in
 from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.backends.tensorflow.pictures import Feed
 from xla_sweeps.backends.tensorflow.scenarios.keras_jit import KerasExecutable
@@ -205,7 +205,7 @@ def dataset_of(trainer: Trainer, batches: int) -> tf.data.Dataset:
 
 def fit(model: Any, dataset: tf.data.Dataset) -> Any:
     """The loss of an epoch: the mean of those of its steps, as Keras reports it."""
-    return _losses(model.fit(dataset, epochs=1, shuffle=False, verbose=0))
+    return loss_in(model.fit(dataset, epochs=1, shuffle=False, verbose=0).history)
 
 
 def fitted_arrays(model: Any, samples: Any, batch_size: int) -> Any:
@@ -214,12 +214,7 @@ def fitted_arrays(model: Any, samples: Any, batch_size: int) -> Any:
     Keras shuffles the samples, which is its default.
     """
     parts = samples if isinstance(samples, tuple) else (samples,)
-    return _losses(model.fit(*parts, batch_size=batch_size, verbose=0))
-
-
-def _losses(history: Any) -> Any:
-    """The losses of epochs; a `train_step` of the user's own may call them otherwise."""
-    return own_training.loss_in(history.history)
+    return loss_in(model.fit(*parts, batch_size=batch_size, verbose=0).history)
 
 
 def _in_numpy(batches: Sequence[Any]) -> Any:
