@@ -12,7 +12,7 @@ import jax
 from xla_sweeps.backends.jax.bench import JaxBench
 from xla_sweeps.backends.jax.declaration import BACKEND
 from xla_sweeps.backends.jax.macs import inside
-from xla_sweeps.backends.jax.modes import JaxExecutable, compilations
+from xla_sweeps.backends.jax.modes import compilations
 from xla_sweeps.backends.keras.explain import traps
 from xla_sweeps.backends.keras.explain.events import Event, Work
 from xla_sweeps.backends.keras.explain.explainer import resize_batch
@@ -59,6 +59,7 @@ class JaxExplainer(XlaExplainer):
     backend = BACKEND
     version = jax.__version__
     modes = (Mode.JAX_EAGER, Mode.JAX_XLA)
+    fastest = (Mode.JAX_XLA,)
     lacks = LACKS
     looks = LOOKS
     untraced = "jax.jit cannot trace the model"
@@ -132,12 +133,6 @@ class JaxExplainer(XlaExplainer):
         """The innermost layer in the scopes of an operation's name, else `at NAME`."""
         layers = [self._layers[scope] for scope in name.split("/") if scope in self._layers]
         return layers[-1] if layers else f"at {name}" if name else ""
-
-    def bind(self, call: Callable[[Any], Any], argument: Any) -> list[JaxExecutable]:
-        """A call on an argument under `jax.jit`, compiled."""
-        executable = JaxExecutable.bind(call, Mode.JAX_XLA, [argument])
-        executable.first_call_s()
-        return [executable]
 
     def places_of(self, error: Exception) -> tuple[Place, ...]:
         """The line of Python that an error is from."""

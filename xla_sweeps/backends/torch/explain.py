@@ -22,12 +22,7 @@ from xla_sweeps.backends.keras.explain.layers import calls_within
 from xla_sweeps.backends.keras.explain.trace import call_each
 from xla_sweeps.backends.torch.bench import TorchBench
 from xla_sweeps.backends.torch.declaration import BACKEND
-from xla_sweeps.backends.torch.modes import (
-    TorchExecutable,
-    breaks_after,
-    first_line,
-    limits_reached,
-)
+from xla_sweeps.backends.torch.modes import breaks_after, first_line, limits_reached
 from xla_sweeps.backends.torch.trace import LAYER, read_trace
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.explanation import Break, Capture, Explanation, Work
@@ -56,6 +51,7 @@ class TorchExplainer(Explainer):
     backend = BACKEND
     version = torch.__version__
     modes = (Mode.TORCH_EAGER, Mode.TORCH_EXPORT)
+    fastest = (Mode.TORCH_EAGER,)  # libraries compute one operation as fast as they can
     lacks = LACKS
 
     def __init__(self, bench: TorchBench, tell: Tell) -> None:
@@ -95,10 +91,6 @@ class TorchExplainer(Explainer):
             profile.export_chrome_trace(file.name)
             events, work = read_trace(json.loads(Path(file.name).read_bytes()))
         return events, dict.fromkeys(self.modes, work)
-
-    def bind(self, call: Callable[[Any], Any], argument: Any) -> list[TorchExecutable]:
-        """A call on an argument, eagerly: libraries compute one operation as fast as they can."""
-        return [TorchExecutable.bind(call, Mode.TORCH_EAGER, [argument])]
 
     def least_work(self) -> Work:
         """The least work of one call, by PyTorch's own count."""

@@ -36,6 +36,7 @@ class Explainer(ABC):
     Attributes:
         version: of the engine.
         modes: the baseline, and the compiled mode that is explained.
+        fastest: those that may be the fastest for one operation.
         lacks: parts that the engine does not have, with the reason.
         ran: executables that ran without an error, by mode.
     """
@@ -43,6 +44,7 @@ class Explainer(ABC):
     backend: ClassVar[Backend]
     version: ClassVar[str]
     modes: ClassVar[tuple[Mode, Mode]]
+    fastest: ClassVar[tuple[Mode, ...]]
     lacks: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, bench: Any, tell: Tell, **parts: Any) -> None:
@@ -94,9 +96,13 @@ class Explainer(ABC):
     def traced_calls(self) -> tuple[Sequence[Event], Mapping[Mode, Mapping[str, Work]]]:
         """Events of a few calls of both modes, and the work of each mode's operations by name."""
 
-    @abstractmethod
     def bind(self, call: Callable[[Any], Any], argument: Any) -> Sequence[Executable]:
-        """A call on an argument, in the modes that may be the fastest for one operation."""
+        """A call on an argument in the fastest modes, called once."""
+        executables = self.bench.engine.executables
+        bound = [executables.bind(call, mode, [argument]) for mode in self.fastest]
+        for executable in bound:
+            executable.first_call_s()
+        return bound
 
     def places_of(self, error: Exception) -> tuple[Place, ...]:
         """The places in the model that an error is about."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -25,7 +25,7 @@ from xla_sweeps.backends.tensorflow.explain.graph import (
     traced_ops,
 )
 from xla_sweeps.backends.tensorflow.explain.traps import LOOKS, clustering_of, narrows
-from xla_sweeps.backends.tensorflow.modes import ModeExecutable, activate
+from xla_sweeps.backends.tensorflow.modes import activate
 from xla_sweeps.backends.tensorflow.operations import computing, lower
 from xla_sweeps.schema.explanation import Place
 from xla_sweeps.schema.modes import Execution, Mode
@@ -40,7 +40,7 @@ class TensorFlowExplainer(XlaExplainer):
 
     backend = BACKEND
     version = tf.__version__
-    modes = (Mode.GRAPH, Mode.XLA)
+    modes = fastest = (Mode.GRAPH, Mode.XLA)
     looks = LOOKS
 
     def __init__(self, bench: Bench, tell: Tell) -> None:
@@ -105,10 +105,6 @@ class TensorFlowExplainer(XlaExplainer):
             self.ran[Mode.AUTOCLUSTER] = executable
             self.note(clustering=clustering_of(self.ops, graphs))
         activate(Execution.GRAPH)
-
-    def bind(self, call: Callable[[Any], Any], argument: Any) -> list[ModeExecutable]:
-        """A call on an argument in graph mode and under XLA."""
-        return [ModeExecutable.bind(call, mode, [argument]) for mode in self.modes]
 
     def places_of(self, error: Exception) -> tuple[Place, ...]:
         """The operations that the text of an error names."""
