@@ -21,8 +21,9 @@ from xla_sweeps.backends.keras.building import BuiltModel, forward_of
 from xla_sweeps.backends.keras.cold_start import StartBench
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.keras.training import raw
-from xla_sweeps.backends.tensorflow import devices, modes
+from xla_sweeps.backends.tensorflow import devices
 from xla_sweeps.backends.tensorflow.bench import Bench
+from xla_sweeps.backends.tensorflow.modes import ModeExecutable, parts_of
 from xla_sweeps.schema.measurement import Agreement, Failure
 from xla_sweeps.schema.modes import Entry, Mode, mode_of
 from xla_sweeps.schema.record import ModelFacts
@@ -33,7 +34,7 @@ INPUT, PRECISION = "input.npz", "precision"
 
 
 @dataclass
-class FirstAnswer(modes.ModeExecutable):
+class FirstAnswer(ModeExecutable):
     """A mode whose call ends when its outputs are in NumPy, as an answer is."""
 
     restored: Any = None
@@ -46,12 +47,12 @@ class FirstAnswer(modes.ModeExecutable):
 
     def synchronize(self) -> None:
         """Read all outputs."""
-        for head in modes.parts_of(self.last):
+        for head in parts_of(self.last):
             np.asarray(head)
 
 
 @dataclass
-class ColdStartBench(StartBench[modes.ModeExecutable], Bench):
+class ColdStartBench(StartBench[ModeExecutable], Bench):
     """The model of a process that answers once, or the SavedModel that is loaded in its place."""
 
     folder: Path = field(default_factory=Path)
@@ -62,10 +63,10 @@ class ColdStartBench(StartBench[modes.ModeExecutable], Bench):
         np.savez(folder / INPUT, *map(np.asarray, tf.nest.flatten(self.inputs[0])))
         (folder / PRECISION).write_text(self.built.precision)
 
-    def make(self, mode: Mode) -> modes.ModeExecutable:
+    def make(self, mode: Mode) -> ModeExecutable:
         """Bind the model to a mode; a SavedModel is exported first, unless it was."""
         if mode.entry is not Entry.SAVED:
-            kind = FirstAnswer if self.adopts else modes.ModeExecutable
+            kind = FirstAnswer if self.adopts else ModeExecutable
             return kind.bind(self.built.call, mode, self.inputs)
         place = self.folder / str(mode)
         if not place.exists():
@@ -85,12 +86,10 @@ class ColdStartBench(StartBench[modes.ModeExecutable], Bench):
     def _export(self, mode: Mode, place: Path) -> None:
         module = tf.Module()
         module.kept = list(map(raw, self.built.loaded.variables))
-        module.call = modes.ModeExecutable.bind(self.built.call, mode, self.inputs).function
+        module.call = ModeExecutable.bind(self.built.call, mode, self.inputs).function
         tf.saved_model.save(module, str(place))
 
-    def comparison(
-        self, executable: modes.ModeExecutable, position: int = 0
-    ) -> Callable[[], Agreement]:
+    def comparison(self, executable: ModeExecutable, position: int = 0) -> Callable[[], Agreement]:
         """Compare the first answer itself."""
         return partial(self.compare, executable.last_outputs(), position)
 
@@ -101,12 +100,12 @@ class ColdStartBench(StartBench[modes.ModeExecutable], Bench):
         tried, self.referenced = self.referenced, True
         return not tried
 
-    def note_build(self, executable: modes.ModeExecutable, tell: Tell) -> None:
+    def note_build(self, executable: ModeExecutable, tell: Tell) -> None:
         """Note what the first worker built."""
         if executable.mode.entry is not Entry.SAVED:
             super().note_build(executable, tell)
 
-    def find_flaw(self, executable: modes.ModeExecutable, tell: Tell) -> Failure | None:
+    def find_flaw(self, executable: ModeExecutable, tell: Tell) -> Failure | None:
         """None of a SavedModel, which has weights of its own."""
         if executable.mode.entry is Entry.SAVED:
             return None

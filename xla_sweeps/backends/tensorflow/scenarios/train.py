@@ -12,8 +12,8 @@ import numpy as np
 
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.training import Training
-from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.backends.tensorflow.bench import Bench
+from xla_sweeps.backends.tensorflow.modes import ModeExecutable
 from xla_sweeps.backends.tensorflow.pictures import Feed
 from xla_sweeps.backends.tensorflow.scenarios import keras_jit
 from xla_sweeps.backends.tensorflow.training import Trainer
@@ -25,7 +25,7 @@ from xla_sweeps.worker.learning import FirstSteps
 
 
 @dataclass
-class TrainBench(Training[modes.ModeExecutable], Bench):
+class TrainBench(Training[ModeExecutable], Bench):
     """A model that is trained.
 
     Attributes:
@@ -56,7 +56,7 @@ class TrainBench(Training[modes.ModeExecutable], Bench):
             self.built, self.trial, self.inputs, feed=self.feed, labels=self.labels
         )
 
-    def make(self, mode: Mode) -> modes.ModeExecutable:
+    def make(self, mode: Mode) -> ModeExecutable:
         """Bind training to a mode; Keras's modes are traced in their first call."""
         if mode.entry is not Entry.TRAIN_ON_BATCH:
             return super().make(mode)
@@ -78,17 +78,13 @@ class TrainBench(Training[modes.ModeExecutable], Bench):
         if self.trainer.random_layers or self.trainer.draws:
             tell(protocol.Caveat(Flagged(Flag.RANDOM_LAYERS)))
 
-    def comparison(
-        self, executable: modes.ModeExecutable, position: int = 0
-    ) -> Callable[[], Agreement]:
+    def comparison(self, executable: ModeExecutable, position: int = 0) -> Callable[[], Agreement]:
         """Run the first steps of a mode; returns what compares them with eager's."""
         if executable.mode.execution is Execution.NONE:  # it computes nothing that could be wrong
             return partial(Agreement, rmse_rel=None, top1_match=None, ok=True)
         return super().comparison(executable, position)
 
-    def comparing(
-        self, executable: modes.ModeExecutable, steps: FirstSteps
-    ) -> Callable[[], Agreement]:
+    def comparing(self, executable: ModeExecutable, steps: FirstSteps) -> Callable[[], Agreement]:
         """Comparison of a mode's first steps, and of the random numbers that it draws."""
         random_reason = cache(partial(self.trainer.random_reason, executable, steps))
         is_random = self.trainer.random_layers or self.trainer.draws
@@ -106,7 +102,7 @@ class TrainBench(Training[modes.ModeExecutable], Bench):
         """Also the optimizer's variables, the labels, and the state that each block starts from."""
         return [*super().kept_on_device(), *self.trainer.kept_on_device()]
 
-    def runs_away(self, executable: modes.ModeExecutable, calls: int) -> str:
+    def runs_away(self, executable: ModeExecutable, calls: int) -> str:
         """Reason why calls in a row are no training: a loss that is not finite; else ""."""
         if executable.mode.execution is Execution.NONE:
             return ""
