@@ -47,7 +47,7 @@ FAKE = Backend(
         KnownFailure(
             expression=re.compile(r"no fake kernel for (?P<op>\w+)"),
             status=Status.UNSUPPORTED_OP,
-            describe=lambda match: (f"FakeWork has no {match['op']}", match["op"]),
+            message="FakeWork has no {op}",
             hint="take another",
         ),
     ),

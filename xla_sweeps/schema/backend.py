@@ -28,13 +28,19 @@ class KnownFailure:
     """An error of a framework: the text that identifies it, and what it means.
 
     Attributes:
-        describe: message and operation, of the match.
+        message: with the expression's groups in braces, or made of the match.
     """
 
     expression: re.Pattern[str]
     status: Status
-    describe: Callable[[re.Match[str]], tuple[str, str]]
+    message: str | Callable[[re.Match[str]], str]
     hint: str
+
+    def describe(self, match: re.Match[str]) -> tuple[str, str]:
+        """Message and operation, the group `op`, of a match."""
+        groups, message = match.groupdict(), self.message
+        text = message.format(**groups) if isinstance(message, str) else message(match)
+        return text, groups.get("op", "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -30,13 +30,13 @@ _FAILURES = (
     KnownFailure(
         re.compile(r"TracerBoolConversionError|ConcretizationTypeError|NonConcreteBooleanIndex"),
         Status.DYNAMIC_SHAPE,
-        lambda match: ("the model decides by computed values, which jax.jit does not know", ""),
+        "the model decides by computed values, which jax.jit does not know",
         "use jax.lax.cond, jnp.where, or their like in keras.ops, or a fixed shape",
     ),
     KnownFailure(
         re.compile(r"TracerArrayConversionError"),
         Status.TRACE_ERROR,
-        lambda match: ("the model turns a tensor into a NumPy array inside its call", ""),
+        "the model turns a tensor into a NumPy array inside its call",
         "use jax.numpy or keras.ops in place of numpy",
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from xla_sweeps.schema.backend import Backend, KnownFailure, flag_names
 from xla_sweeps.schema.measurement import Status
@@ -52,19 +52,14 @@ def _cache(folder: str, given: Mapping[str, str]) -> dict[str, str]:
     return {"TF_XLA_FLAGS": " ".join([*given.get("TF_XLA_FLAGS", "").split(), flag])}
 
 
-def _say(message: str) -> Callable[[re.Match[str]], tuple[str, str]]:
-    return lambda match: (message, "")
-
-
-def _unsupported_operations(match: re.Match[str]) -> tuple[str, str]:
+def _unsupported_operations(match: re.Match[str]) -> str:
     """All operations that the text names, and the first node, whose name has the layer's."""
     named = re.findall(r"No registered '(\w+)' OpKernel", match.string)
     ops = list(dict.fromkeys([match["op"], *named]))
     node = re.search(r"\{\{node ([^}]+)\}\}", match.string)
     return (
         f"XLA has no kernel for the operation{'s' if len(ops) > 1 else ''} {', '.join(ops)} on "
-        f"{match['device']}{f' (at {node[1]})' if node else ''}",
-        match["op"],
+        f"{match['device']}{f' (at {node[1]})' if node else ''}"
     )
 
 
@@ -81,17 +76,14 @@ _FAILURES = (
             r"must be a compile-time const"
         ),
         Status.DYNAMIC_SHAPE,
-        lambda match: (
-            f"input {match['input']} of {match['op']} ({match['node']}) must be known at compile "
-            "time: a shape depends on computed values",
-            match["op"],
-        ),
+        "input {input} of {op} ({node}) must be known at compile time: a shape depends on computed "
+        "values",
         "make that shape static, or compute it outside jit_compile",
     ),
     KnownFailure(
         re.compile(r"Input and output shapes of loop body do not match"),
         Status.DYNAMIC_SHAPE,
-        _say("XLA cannot compile a while loop that changes the shape of its variables"),
+        "XLA cannot compile a while loop that changes the shape of its variables",
         "pad the loop's variables to a fixed shape",
     ),
     KnownFailure(
@@ -101,17 +93,13 @@ _FAILURES = (
             re.S,
         ),
         Status.UNSUPPORTED_OP,
-        lambda match: (
-            f"XLA cannot compile {match['op']} ({match['node']}) in half precision: it computes "
-            "parts of it in float32",
-            match["op"],
-        ),
+        "XLA cannot compile {op} ({node}) in half precision: it computes parts of it in float32",
         "build that layer with dtype='float32'",
     ),
     KnownFailure(
         re.compile(r"indices\[[\d,]*\] = (?P<index>-?\d+) is not in \[0, (?P<count>\d+)\)"),
         Status.RUN_ERROR,
-        lambda match: (f"the index {match['index']} is not in [0, {match['count']})", ""),
+        "the index {index} is not in [0, {count})",
         "draw inputs in the model's range: low and high in input_spec, or inputs=batch.npy",
     ),
     KnownFailure(
@@ -120,13 +108,13 @@ _FAILURES = (
             r"|Read less bytes than requested \[Op:__inference"
         ),
         Status.CACHE_DAMAGED,
-        _say("an entry of XLA's persistent cache is damaged"),
+        "an entry of XLA's persistent cache is damaged",
         "empty the folder of --tf_xla_persistent_cache_directory",
     ),
     KnownFailure(
         re.compile(r"failed to lift variable creations out of this tf.function", re.I),
         Status.TRACE_ERROR,
-        _say("the model creates variables inside its call, so it cannot be compiled"),
+        "the model creates variables inside its call, so it cannot be compiled",
         "create all variables when the model is built",
     ),
 )

@@ -29,19 +29,19 @@ _FAILURES = (
     KnownFailure(
         re.compile(r"InvalidCxxCompiler|No working C\+\+ compiler"),
         Status.COMPILE_ERROR,
-        lambda match: ("torch.compile needs a C++ compiler on a CPU, and there is none", ""),
+        "torch.compile needs a C++ compiler on a CPU, and there is none",
         "install g++",
     ),
     KnownFailure(
         re.compile(r"error above occurred when calling torch\.export\.export"),
         Status.TRACE_ERROR,
-        lambda match: ("torch cannot capture the model as one graph", ""),
+        "torch cannot capture the model as one graph",
         "take Python's control flow on values out of it (torch.where, keras.ops)",
     ),
     KnownFailure(
         re.compile(r"element 0 of tensors does not require grad"),
         Status.RUN_ERROR,
-        lambda match: ("the model's forward takes gradients, which needs a graph of them", ""),
+        "the model's forward takes gradients, which needs a graph of them",
         "modes run in torch.inference_mode(), without one: such a model is not measured",
     ),
 )
