@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from xla_sweeps.backends.keras import building
@@ -12,6 +13,13 @@ from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.config import local_model
 from xla_sweeps.schema.trial import ModelSpec, Precision
+
+QUIET = [
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
+"""Marks of tests of models that make their libraries warn."""
 
 
 def own(path: str, **given: Any) -> ModelSpec:

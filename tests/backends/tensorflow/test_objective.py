@@ -10,18 +10,14 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-from built_models import build, own
+from built_models import QUIET, build, own
 from factories import TRIAL
 
 from xla_sweeps.backends.keras.objective import Objective, objective_of
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.trial import Trial
 
-pytestmark = [
-    pytest.mark.tf,
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-]
+pytestmark = QUIET
 
 OWN_TRIAL: Trial = replace(TRIAL, model=replace(TRIAL.model, library="local", name="net:build"))
 

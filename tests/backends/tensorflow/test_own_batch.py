@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import built_models
 import keras
 import numpy as np
 import pytest
 from desk import Heard, desk_of, set_up
 from factories import TRIAL
 
-from xla_sweeps.config import local_model
 from xla_sweeps.schema.measurement import Flag, Flagged, ModeOutcome, Status
 from xla_sweeps.schema.trial import ReplicateJob, trial_id
 from xla_sweeps.trial import protocol
@@ -99,6 +99,8 @@ def top():
     return keras.Model(scores, Top()(scores))
 '''
 
+INPUT = [{"shape": [4], "high": 1}]
+
 BATCH = np.array([[0.5, np.nan, 0.7, 0.6], [0.1, 0.2, 0.9, 0.3]], "float32")
 
 
@@ -113,9 +115,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def measure(function: str, **given: Any) -> tuple[dict[str, ModeOutcome], list[Flagged]]:
     """The outcomes of a trial of an own model once each mode is warm, and its caveats."""
-    asked = {"model": {"name": "local"}, "path": f"net.py:{function}", "trust_code": True}
-    inputs = [{"shape": [4], "high": 1}]
-    spec = local_model.user_model_spec({**asked, "input_spec": inputs, **given})
+    spec = built_models.own(f"net.py:{function}", input_spec=INPUT, **given)
     trial = replace(TRIAL, model=spec, batch_size=len(BATCH), modes=MODES)
     job = ReplicateJob(trial=trial, replicate=1, modes=MODES, order_seed=0)
     heard = Heard()
@@ -138,12 +138,9 @@ def test_every_mode_must_agree_on_the_users_own_batch() -> None:
 
 
 def test_the_values_of_the_users_batch_are_no_other_trial() -> None:
-    asked = {"model": {"name": "local"}, "path": "net.py:top", "trust_code": True}
-    asked["input_spec"] = [{"shape": [4], "high": 1}]
-    trials = [
-        replace(TRIAL, model=local_model.user_model_spec({**asked, **more}))
-        for more in ({}, {"inputs": "batch.npy"})
-    ]
+    given: list[dict[str, str]] = [{}, {"inputs": "batch.npy"}]
+    specs = [built_models.own("net.py:top", input_spec=INPUT, **more) for more in given]
+    trials = [replace(TRIAL, model=spec) for spec in specs]
     assert len({trial_id(trial, {}) for trial in trials}) == 1
 
 

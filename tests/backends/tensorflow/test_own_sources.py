@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from built_models import build, outputs, own
+from built_models import QUIET, build, outputs, own
 from keras_files import write_keras_file
 from paths import SUPPORT
 
@@ -29,11 +29,7 @@ from xla_sweeps.backends.tensorflow.sources import saved_model
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec
 
-pytestmark = [
-    pytest.mark.tf,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
+pytestmark = QUIET
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import built_models
 import keras
 import numpy as np
 import pytest
@@ -14,18 +15,13 @@ from factories import TRIAL
 from paths import SUPPORT
 
 from xla_sweeps.backends.keras import own_training
-from xla_sweeps.config import local_model
 from xla_sweeps.schema.measurement import Flag, ModeOutcome, Status
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.trial import COMPILED, ReplicateJob, Training
 from xla_sweeps.trial import protocol
 from xla_sweeps.worker.learning import FirstSteps
 
-pytestmark = [
-    pytest.mark.tf,
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-]
+pytestmark = built_models.QUIET
 
 STEPS = ("eager", "graph", "xla", "train_on_batch_xla")
 
@@ -39,14 +35,8 @@ def _cleared() -> Iterator[None]:
 
 
 def job_of(function: str, scenario: str = "train_step", modes: Any = STEPS) -> ReplicateJob:
-    spec = local_model.user_model_spec(
-        {
-            "model": {"name": "local"},
-            "path": f"{SUPPORT / 'own_training_models.py'}:{function}",
-            "trust_code": True,
-            "input_spec": [{"shape": [6], "low": -1, "high": 1}],
-        }
-    )
+    path = f"{SUPPORT / 'own_training_models.py'}:{function}"
+    spec = built_models.own(path, input_spec=[{"shape": [6], "low": -1, "high": 1}])
     training = Training(optimizer=COMPILED)
     trial = replace(
         TRIAL, model=spec, batch_size=4, modes=modes, scenario=Scenario(scenario), training=training

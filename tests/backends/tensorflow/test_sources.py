@@ -14,7 +14,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from built_models import build, outputs, own
+from built_models import QUIET, build, outputs, own
 from catalog_models import of_catalog
 from paths import SUPPORT
 
@@ -30,11 +30,7 @@ from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import InputSpec, ModelSpec, Precision
 from xla_sweeps.worker import agreement
 
-pytestmark = [
-    pytest.mark.tf,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
+pytestmark = QUIET
 
 
 HANDLE = "https://tfhub.dev/someone/net/1"

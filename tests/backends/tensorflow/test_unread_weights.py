@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import built_models
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from built_models import build
 from desk import prepare_modes, set_up
 from factories import TRIAL
 from paths import SUPPORT
@@ -19,18 +19,13 @@ from paths import SUPPORT
 from xla_sweeps.api import shipping
 from xla_sweeps.backends.tensorflow.explain.explainer import TensorFlowExplainer
 from xla_sweeps.backends.tensorflow.sources import shipped
-from xla_sweeps.config import local_model
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.explanation import State, TrapName
 from xla_sweeps.schema.measurement import ModeOutcome, Status
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.trial import ModelSpec, ReplicateJob, Training
 
-pytestmark = [
-    pytest.mark.tf,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
+pytestmark = built_models.QUIET
 
 SIZE = 4
 
@@ -48,13 +43,9 @@ def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 
 
 def own(name: str, **given: Any) -> ModelSpec:
-    asked = {
-        "model": {"name": "local"},
-        "path": f"{SUPPORT / 'decorated_models.py'}:{name}",
-        "trust_code": True,
-        "input_spec": [{"shape": [16], "low": -1, "high": 1}],
-    }
-    return local_model.user_model_spec({**asked, **given})
+    path = f"{SUPPORT / 'decorated_models.py'}:{name}"
+    asked: dict[str, Any] = {"path": path, "input_spec": [{"shape": [16], "low": -1, "high": 1}]}
+    return built_models.own(**{**asked, **given})
 
 
 def outcomes(
@@ -163,7 +154,7 @@ def test_a_call_that_reads_its_weights_agrees(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["closing_over_a_model", "Holding"])
 def test_a_callable_has_the_variables_of_the_models_that_it_holds(name: str) -> None:
-    built = build(own(name))
+    built = built_models.build(own(name))
     assert built.params == 16 * 24 + 24 + 24 * 8 + 8
     assert kinds(outcomes(name)) == dict.fromkeys(MODES, "ok")
 
