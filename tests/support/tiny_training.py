@@ -8,12 +8,15 @@ from unittest import mock
 
 import keras
 import tensorflow as tf
-from desk import Heard, set_up
+from desk import Heard, Ready, prepare_modes, set_up
 
 from xla_sweeps.backends.keras import sources
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench
 from xla_sweeps.schema.trial import ReplicateJob, Trial
+
+Measured = tuple[TrainBench, dict[str, Ready]]
+"""A bench, and its modes that are ready."""
 
 
 def network(*layers: Any, classes: int = 3) -> keras.Model:
@@ -42,3 +45,11 @@ def bench_of(make: Callable[[], Any], trial: Trial, heard: Heard | None = None) 
         bench = set_up(job, heard)
     assert isinstance(bench, TrainBench)
     return bench
+
+
+def prepared(bench: TrainBench, *modes: str) -> dict[str, Ready]:
+    """Those of a trial's modes, or of some, that are ready to be measured."""
+    trial = bench.trial
+    job = ReplicateJob(trial=trial, replicate=0, modes=modes or trial.modes, order_seed=1)
+    with tf.device("/device:CPU:0"):
+        return prepare_modes(job, bench)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -12,9 +12,9 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from desk import Heard, Ready, desk_of, prepare_modes
+from desk import Heard, desk_of
 from factories import TRIAL
-from tiny_training import bench_of, loaded, network
+from tiny_training import bench_of, loaded, network, prepared
 
 from xla_sweeps.backends.keras import building, sources
 from xla_sweeps.backends.keras.training import trained_model
@@ -36,6 +36,7 @@ TRAIN = replace(
     model=replace(TRIAL.model, name="tiny", inputs=(InputSpec(shape=(6,), low=-1, high=1),)),
     scenario=Scenario.TRAIN_STEP,
     training=Training(),
+    modes=MODES,
 )
 
 
@@ -48,15 +49,6 @@ def of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., TrainBench]:
         return bench_of(make, trial)
 
     return build
-
-
-def job(trial: Trial = TRAIN, modes: Sequence[str] = MODES) -> ReplicateJob:
-    return ReplicateJob(trial=trial, replicate=0, modes=tuple(modes), order_seed=1)
-
-
-def prepared(bench: TrainBench, *modes: str) -> dict[str, Ready]:
-    with tf.device("/device:CPU:0"):
-        return prepare_modes(job(bench.trial, modes or MODES), bench, Heard())
 
 
 def outcomes(bench: TrainBench, *modes: str) -> dict[str, ModeOutcome]:
@@ -147,11 +139,9 @@ def test_each_block_starts_from_the_same_weights_and_optimizer(
 def test_dropout_is_off_while_modes_are_checked_and_on_while_they_are_timed(
     of: Callable[..., TrainBench],
 ) -> None:
-    heard = Heard()
     layer = keras.layers.Dropout(0.5)
     bench = of(lambda: network(layer))
-    with tf.device("/device:CPU:0"):
-        ready = prepare_modes(job(modes=("graph",)), bench, heard)
+    ready = prepared(bench, "graph")
     assert ready["graph"].outcome.status is Status.OK
     assert layer.rate == 0.5
     graph = ready["graph"].executable
@@ -274,7 +264,8 @@ def test_dropout_with_other_random_numbers_passes(
 def test_a_loss_that_is_not_finite_is_no_result(of: Callable[..., TrainBench]) -> None:
     bench = of(trial=replace(TRAIN, training=Training(learning_rate=10.0)))
     trainer = bench.trainer
-    graph, desk = trainer.bind(Mode.GRAPH), desk_of(job(), bench, Heard())
+    job = ReplicateJob(trial=TRAIN, replicate=0, modes=MODES, order_seed=1)
+    graph, desk = trainer.bind(Mode.GRAPH), desk_of(job, bench, Heard())
     entry = Prepared(graph, ModeOutcome(status=Status.OK), traced=graph.traces())
     desk._prepared["graph"] = entry
     finish = protocol.Finish(calls={"graph": 4})

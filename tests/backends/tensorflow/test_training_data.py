@@ -10,18 +10,15 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
-from desk import Heard, Ready, prepare_modes
 from factories import TRIAL
 from made_pictures import data_of, make_pictures
-from tiny_training import bench_of
+from tiny_training import Measured, bench_of, prepared
 
 from xla_sweeps.backends.tensorflow.scenarios.fit import Epoch, dataset_of
-from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import Scenario
-from xla_sweeps.schema.trial import InputSpec, ReplicateJob, Training, Trial
+from xla_sweeps.schema.trial import InputSpec, Training, Trial
 
 pytestmark = pytest.mark.tf
 
@@ -62,22 +59,14 @@ def classifier(classes: int = CLASSES) -> Callable[[], keras.Model]:
     return made
 
 
-def prepared(trial: Trial, modes: tuple[str, ...] = MODES) -> tuple[TrainBench, dict[str, Ready]]:
-    bench = bench_of(classifier(), trial)
-    job = ReplicateJob(trial=trial, replicate=0, modes=modes, order_seed=1)
-    with tf.device("/device:CPU:0"):
-        return bench, prepare_modes(job, bench, Heard())
-
-
 @pytest.fixture(scope="module")
-def measured(folder: str) -> tuple[TrainBench, dict[str, Ready]]:
+def measured(folder: str) -> Measured:
     """Modes of a tiny model on pictures, the last batch of two."""
-    return prepared(trial_of(folder))
+    bench = bench_of(classifier(), trial_of(folder))
+    return bench, prepared(bench)
 
 
-def test_every_mode_trains_on_pictures_as_eager_does(
-    measured: tuple[TrainBench, dict[str, Ready]],
-) -> None:
+def test_every_mode_trains_on_pictures_as_eager_does(measured: Measured) -> None:
     by_mode = {label: entry.outcome for label, entry in measured[1].items()}
     assert {label: outcome.status for label, outcome in by_mode.items()} == dict.fromkeys(
         MODES, Status.OK
@@ -85,9 +74,7 @@ def test_every_mode_trains_on_pictures_as_eager_does(
     assert by_mode["fit_xla"].effective["jit_compile"] is True
 
 
-def test_an_epoch_of_every_mode_has_all_batches_the_last_one_smaller(
-    measured: tuple[TrainBench, dict[str, Ready]],
-) -> None:
+def test_an_epoch_of_every_mode_has_all_batches_the_last_one_smaller(measured: Measured) -> None:
     bench, ready = measured
     trainer = bench.trainer
     assert bench.trial.samples == PICTURES
@@ -101,9 +88,7 @@ def test_an_epoch_of_every_mode_has_all_batches_the_last_one_smaller(
             assert int(trainer.optimizer.iterations) == steps, label
 
 
-def test_compiling_for_the_last_batch_is_told_apart(
-    measured: tuple[TrainBench, dict[str, Ready]],
-) -> None:
+def test_compiling_for_the_last_batch_is_told_apart(measured: Measured) -> None:
     compile_s = {
         label: entry.executable.extras().get("last_batch_compile_s")
         for label, entry in measured[1].items()
@@ -117,8 +102,8 @@ def test_compiling_for_the_last_batch_is_told_apart(
 
 
 def test_without_the_last_batch_all_are_of_one_size(folder: str) -> None:
-    bench, ready = prepared(trial_of(folder, drop_remainder=True), ("graph", "fit_graph"))
-    trainer = bench.trainer
+    bench = bench_of(classifier(), trial_of(folder, drop_remainder=True))
+    ready, trainer = prepared(bench, "graph", "fit_graph"), bench.trainer
     assert bench.trial.samples == 8
     assert [len(labels) for _, labels in dataset_of(trainer, bench.trial.batches)] == [4, 4]
     for entry in ready.values():

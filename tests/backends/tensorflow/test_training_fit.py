@@ -7,17 +7,14 @@ from dataclasses import replace
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 import tf_keras
-from desk import Heard, Ready, prepare_modes
 from factories import TRIAL
-from tiny_training import bench_of, network
+from tiny_training import Measured, bench_of, network, prepared
 
 from xla_sweeps.backends.tensorflow.scenarios.fit import dataset_of
-from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import SCENARIOS, Entry, Mode, Scenario, mode_of
-from xla_sweeps.schema.trial import InputSpec, ReplicateJob, Training
+from xla_sweeps.schema.trial import InputSpec, Training
 
 pytestmark = pytest.mark.tf
 
@@ -34,17 +31,13 @@ FIT = replace(
 
 
 @pytest.fixture(scope="module")
-def measured() -> tuple[TrainBench, dict[str, Ready]]:
+def measured() -> Measured:
     """All modes of a tiny model."""
     bench = bench_of(network, FIT)
-    job = ReplicateJob(trial=FIT, replicate=0, modes=MODES, order_seed=1)
-    with tf.device("/device:CPU:0"):
-        return bench, prepare_modes(job, bench, Heard())
+    return bench, prepared(bench)
 
 
-def test_every_mode_of_fit_is_proved_and_trains_as_eager_does(
-    measured: tuple[TrainBench, dict[str, Ready]],
-) -> None:
+def test_every_mode_of_fit_is_proved_and_trains_as_eager_does(measured: Measured) -> None:
     by_mode = {label: entry.outcome for label, entry in measured[1].items()}
     assert {label: outcome.status for label, outcome in by_mode.items()} == dict.fromkeys(
         MODES, Status.OK
@@ -58,9 +51,7 @@ def test_every_mode_of_fit_is_proved_and_trains_as_eager_does(
         assert (outcome.agreement.rmse_rel is None) is (label == "input")
 
 
-def test_an_epoch_of_every_mode_trains_on_the_same_batches(
-    measured: tuple[TrainBench, dict[str, Ready]],
-) -> None:
+def test_an_epoch_of_every_mode_trains_on_the_same_batches(measured: Measured) -> None:
     bench, ready = measured
     trainer = bench.trainer
     expected = None
@@ -79,7 +70,7 @@ def test_an_epoch_of_every_mode_trains_on_the_same_batches(
 
 @pytest.mark.parametrize("label", ["fit_numpy", "fit_numpy_graph", "fit_numpy_xla"])
 def test_fit_on_arrays_trains_on_all_samples_of_an_epoch_which_keras_shuffles(
-    measured: tuple[TrainBench, dict[str, Ready]], label: str
+    measured: Measured, label: str
 ) -> None:
     bench, ready = measured
     trainer, executable = bench.trainer, ready[label].executable
@@ -105,9 +96,7 @@ def test_fit_executes_several_steps_at_once_where_that_is_asked() -> None:
     modes = tuple(str(mode) for mode in SCENARIOS[Scenario.FIT].modes if mode is not Mode.INPUT)
     trial = replace(FIT, steps_per_execution=3, modes=modes)
     bench = bench_of(network, trial)
-    job = ReplicateJob(trial=trial, replicate=0, modes=modes, order_seed=1)
-    with tf.device("/device:CPU:0"):
-        ready = prepare_modes(job, bench, Heard())
+    ready = prepared(bench)
     outcomes = {label: entry.outcome.status for label, entry in ready.items()}
     assert outcomes == dict.fromkeys(modes, Status.OK)
     for label, entry in ready.items():
@@ -119,9 +108,7 @@ def test_fit_executes_several_steps_at_once_where_that_is_asked() -> None:
         assert entry.executable.traces() <= 1
 
 
-def test_the_input_pipeline_yields_the_batches_that_the_step_trains_on(
-    measured: tuple[TrainBench, dict[str, Ready]],
-) -> None:
+def test_the_input_pipeline_yields_the_batches_that_the_step_trains_on(measured: Measured) -> None:
     trainer = measured[0].trainer
     made = list(dataset_of(trainer, FIT.batches))
     assert len(made) == FIT.batches
@@ -133,10 +120,6 @@ def test_the_input_pipeline_yields_the_batches_that_the_step_trains_on(
 def test_fit_of_tf_keras_too() -> None:
     inputs = tf_keras.Input((6,))
     model = tf_keras.Model(inputs, tf_keras.layers.Dense(3)(inputs))
-    trial = replace(FIT, batches=2)
-    bench = bench_of(lambda: model, trial)
-    job = ReplicateJob(trial=trial, replicate=0, modes=("fit_graph",), order_seed=1)
-    with tf.device("/device:CPU:0"):
-        ready = prepare_modes(job, bench, Heard())
-    assert ready["fit_graph"].outcome.status is Status.OK
+    bench = bench_of(lambda: model, replace(FIT, batches=2))
+    assert prepared(bench, "fit_graph")["fit_graph"].outcome.status is Status.OK
     assert not isinstance(bench.built.loaded.keras_model, keras.Model)
