@@ -74,3 +74,12 @@ def prepare_modes(job: ReplicateJob, bench: Bench, heard: Heard | None = None) -
     return {
         label: Ready(entry.executable, entry.outcome) for label, entry in desk._prepared.items()
     }
+
+
+def warm_modes(job: ReplicateJob, bench: Bench, heard: Heard) -> dict[str, ModeOutcome]:
+    """Prepare and warm each mode of the job; their outcomes."""
+    desk = desk_of(job, bench, heard)
+    for label in job.modes:
+        desk.answer(protocol.Prepare(mode=label))
+        desk.answer(protocol.WarmUp(mode=label))
+    return {label: entry.outcome for label, entry in desk._prepared.items()}

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from catalog_models import of_catalog
-from desk import Heard, desk_of, prepare_modes, set_up
+from desk import Heard, desk_of, prepare_modes, set_up, warm_modes
 from factories import TRIAL
 
 from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.backends.tensorflow.bench import Bench
-from xla_sweeps.schema.measurement import Flag, ModeOutcome, Status
+from xla_sweeps.schema.measurement import Flag, Status
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import Precision, ReplicateJob, Trial
 from xla_sweeps.trial import protocol
@@ -88,17 +88,6 @@ def test_the_float64_model_is_gone_before_the_next_mode(bench: Bench) -> None:
         gc.enable()
 
 
-def warmed(asked: ReplicateJob, bench: Bench) -> dict[str, ModeOutcome]:
-    """The outcomes of the modes once they are warm."""
-    desk = desk_of(asked, bench, Heard())
-    for label in asked.modes:
-        desk.answer(protocol.Prepare(mode=label))
-    replies: dict[str, Any] = {
-        label: desk.answer(protocol.WarmUp(mode=label)) for label in asked.modes
-    }
-    return {label: reply.outcome for label, reply in replies.items()}
-
-
 def planted(bench: Bench, position: int, factor: float) -> Bench:
     """The bench, whose XLA mode multiplies its output for one of the inputs."""
     mark = float(bench.inputs[position][0, 0])
@@ -130,7 +119,7 @@ def test_a_mode_that_is_wrong_on_one_of_the_inputs_is_refused(
 ) -> None:
     wrong = planted(bench, position, factor)
     both = replace(job(SMALL), modes=("graph", "xla"))
-    outcomes = warmed(both, wrong)
+    outcomes = warm_modes(both, wrong, Heard())
     assert outcomes["graph"].status is Status.OK
     assert outcomes["xla"].status is Status.WRONG_RESULT
     failure = outcomes["xla"].failure
@@ -143,7 +132,7 @@ def test_a_later_input_has_a_reference_of_its_own(bench: Bench) -> None:
     noise = np.random.default_rng(1).normal(size=bench.later[0][0].shape)
     moved = [bench.later[0][0] + 1e-3 * scale * noise]
     inexact = replace(bench, seconds={}, later=[moved, bench.later[1]], later_references={})
-    outcome = warmed(job(SMALL), inexact)["graph"]
+    outcome = warm_modes(job(SMALL), inexact, Heard())["graph"]
     assert list(inexact.later_references) == [1]
     assert outcome.status is Status.OK  # eager is further from float64 than graph is
     expected = bench.eager_outputs([bench.inputs[2]])
@@ -165,7 +154,8 @@ def test_a_later_input_whose_reference_fails_is_compared_with_eager_alone(
     monkeypatch.setattr(Bench, "reference_of", reference_of)
     moved = [bench.later[0][0] + 1e-2 * np.abs(bench.later[0][0]).max()]
     wrong = replace(bench, seconds={}, later=[moved, bench.later[1]], later_references={})
-    outcome = warmed(job(SMALL), replace(wrong, reference=None, referenced=False))["graph"]
+    wrong = replace(wrong, reference=None, referenced=False)
+    outcome = warm_modes(job(SMALL), wrong, Heard())["graph"]
     assert outcome.status is Status.WRONG_RESULT
     assert tried == [0, 1]
 

@@ -11,7 +11,7 @@ import built_models
 import keras
 import numpy as np
 import pytest
-from desk import Heard, desk_of, set_up
+from desk import Heard, set_up, warm_modes
 from factories import TRIAL
 
 from xla_sweeps.schema.measurement import Flag, Flagged, ModeOutcome, Status
@@ -119,11 +119,7 @@ def measure(function: str, **given: Any) -> tuple[dict[str, ModeOutcome], list[F
     trial = replace(TRIAL, model=spec, batch_size=len(BATCH), modes=MODES)
     job = ReplicateJob(trial=trial, replicate=1, modes=MODES, order_seed=0)
     heard = Heard()
-    desk = desk_of(job, set_up(job, heard), heard)
-    for label in MODES:
-        desk.answer(protocol.Prepare(mode=label))
-        desk.answer(protocol.WarmUp(mode=label))
-    outcomes = {label: entry.outcome for label, entry in desk._prepared.items()}
+    outcomes = warm_modes(job, set_up(job, heard), heard)
     return outcomes, [one.flagged for one in heard.events if isinstance(one, protocol.Caveat)]
 
 
