@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
 import keras
 import tensorflow as tf
 from desk import Heard, Ready, prepare_modes, set_up
+from factories import TRIAL
 
 from xla_sweeps.backends.keras import sources
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench
-from xla_sweeps.schema.trial import ReplicateJob, Trial
+from xla_sweeps.schema.modes import Scenario
+from xla_sweeps.schema.trial import InputSpec, ReplicateJob, Training, Trial
+
+TRAIN = replace(
+    TRIAL,
+    model=replace(TRIAL.model, name="tiny", inputs=(InputSpec(shape=(6,), low=-1, high=1),)),
+    scenario=Scenario.TRAIN_STEP,
+    training=Training(),
+)
+"""A trial of `network`."""
 
 Measured = tuple[TrainBench, dict[str, Ready]]
 """A bench, and its modes that are ready."""

@@ -12,8 +12,8 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny_training
 from desk import Heard, desk_of
-from factories import TRIAL
 from tiny_training import bench_of, loaded, network, prepared
 
 from xla_sweeps.backends.keras import building, sources
@@ -22,8 +22,8 @@ from xla_sweeps.backends.tensorflow.scenarios.train import TrainBench
 from xla_sweeps.backends.tensorflow.training import Trainer
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged, ModeOutcome, Status
-from xla_sweeps.schema.modes import Mode, Scenario
-from xla_sweeps.schema.trial import OPTIMIZERS, InputSpec, Precision, ReplicateJob, Training, Trial
+from xla_sweeps.schema.modes import Mode
+from xla_sweeps.schema.trial import OPTIMIZERS, Precision, ReplicateJob, Training, Trial
 from xla_sweeps.trial import protocol
 from xla_sweeps.worker.replicate import Prepared
 
@@ -31,13 +31,7 @@ pytestmark = pytest.mark.tf
 
 MODES = ("eager", "graph", "xla")
 
-TRAIN = replace(
-    TRIAL,
-    model=replace(TRIAL.model, name="tiny", inputs=(InputSpec(shape=(6,), low=-1, high=1),)),
-    scenario=Scenario.TRAIN_STEP,
-    training=Training(),
-    modes=MODES,
-)
+TRAIN = replace(tiny_training.TRAIN, modes=MODES)
 
 
 @pytest.fixture

@@ -8,26 +8,17 @@ import keras
 import numpy as np
 import pytest
 import tf_keras
-from factories import TRIAL
-from tiny_training import Measured, bench_of, network, prepared
+from tiny_training import TRAIN, Measured, bench_of, network, prepared
 
 from xla_sweeps.backends.tensorflow.scenarios.fit import dataset_of
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import SCENARIOS, Entry, Mode, Scenario, mode_of
-from xla_sweeps.schema.trial import InputSpec, Training
 
 pytestmark = pytest.mark.tf
 
 MODES = tuple(map(str, SCENARIOS[Scenario.FIT].modes))
 
-FIT = replace(
-    TRIAL,
-    model=replace(TRIAL.model, name="tiny", inputs=(InputSpec(shape=(6,), low=-1, high=1),)),
-    scenario=Scenario.FIT,
-    training=Training(),
-    batches=4,
-    modes=MODES,
-)
+FIT = replace(TRAIN, scenario=Scenario.FIT, batches=4, modes=MODES)
 
 
 @pytest.fixture(scope="module")
