@@ -35,10 +35,7 @@ def build():
 @pytest.mark.slow
 @pytest.mark.exhaustive  # daily: test_engines.py
 @pytest.mark.timeout(400)  # the environment is made first
-@pytest.mark.parametrize(
-    ("made", "kind"),
-    [("closing", "weights_not_read"), ("constant", None)],
-)
+@pytest.mark.parametrize(("made", "kind"), [("closing", "weights_not_read"), ("constant", None)])
 def test_a_function_that_closes_over_weights_is_told_from_one_that_has_none(
     made: str, kind: str | None, tmp_path: Path
 ) -> None:

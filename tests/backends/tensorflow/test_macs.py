@@ -21,21 +21,11 @@ PLAIN = product(
 )
 
 GROUPED = product(
-    convolution,
-    "f32[1,16,16,24]",
-    "f32[1,32,32,24]",
-    "f32[3,3,8,24]",
-    labels="01io",
-    groups=3,
+    convolution, "f32[1,16,16,24]", "f32[1,32,32,24]", "f32[3,3,8,24]", labels="01io", groups=3
 )
 
 DEPTHWISE = product(
-    convolution,
-    "f32[2,56,56,96]",
-    "f32[2,56,56,96]",
-    "f32[7,7,1,96]",
-    labels="01io",
-    groups=96,
+    convolution, "f32[2,56,56,96]", "f32[2,56,56,96]", "f32[7,7,1,96]", labels="01io", groups=96
 )
 
 TRANSPOSED = product(

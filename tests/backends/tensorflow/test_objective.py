@@ -57,10 +57,7 @@ def of(model: Any, batch: Any = None, trial: Trial = OWN_TRIAL) -> tuple[Objecti
 @pytest.mark.parametrize(
     ("loss", "weights"),
     [
-        (
-            ["sparse_categorical_crossentropy", "mae"],
-            [1.0, 0.25],
-        ),
+        (["sparse_categorical_crossentropy", "mae"], [1.0, 0.25]),
         (
             {
                 "price": keras.losses.MeanAbsoluteError(),

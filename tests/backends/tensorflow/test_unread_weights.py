@@ -140,12 +140,7 @@ def test_a_file_whose_class_has_such_a_call_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "Lazy",
-        "function",
-        *map(nightly, ("Plain", "BuiltBefore", "Constant", "of_keras_2")),
-    ],
+    "name", ["Lazy", "function", *map(nightly, ("Plain", "BuiltBefore", "Constant", "of_keras_2"))]
 )
 def test_a_call_that_reads_its_weights_agrees(name: str) -> None:
     by_mode = outcomes(name)
@@ -182,11 +177,7 @@ def test_weights_that_were_changed_for_the_check_are_as_they_were() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "state"),
-    [
-        ("Decorated", State.FOUND),
-        nightly("Unread", State.NONE),
-    ],
+    ("name", "state"), [("Decorated", State.FOUND), nightly("Unread", State.NONE)]
 )
 def test_explain_names_weights_that_are_not_read(name: str, state: State) -> None:
     trial = replace(TRIAL, model=own(name), batch_size=SIZE, modes=MODES)

@@ -193,11 +193,7 @@ class Listener:
             sum(end - begin for begin, end in self._intervals[event]) for event in EVENTS
         )
         return Compilation(
-            call=name,
-            programs=len(compiled),
-            trace_s=trace_s,
-            lower_s=lower_s,
-            compile_s=compile_s,
+            call=name, programs=len(compiled), trace_s=trace_s, lower_s=lower_s, compile_s=compile_s
         )
 
     def _note(self, event: str, duration_s: float, **_: Any) -> None:

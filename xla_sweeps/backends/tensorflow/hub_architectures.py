@@ -82,11 +82,7 @@ def _distilled_deit(images: Any, *, width: int, depth: int) -> list[Any]:
 
 
 def _swin(
-    images: Any,
-    *,
-    width: int,
-    depths: tuple[int, ...],
-    windows: tuple[int, ...] = (7, 7, 7, 7),
+    images: Any, *, width: int, depths: tuple[int, ...], windows: tuple[int, ...] = (7, 7, 7, 7)
 ) -> Any:
     """A Swin transformer; windows are per stage, which Swin-S3 varies and KerasHub's does not."""
     from keras_hub.src.models.swin_transformer.swin_transformer_layers import (

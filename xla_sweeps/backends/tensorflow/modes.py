@@ -192,10 +192,7 @@ def function_of(
         return call(batch)
 
     return tf.function(
-        forward,
-        jit_compile=JIT_COMPILE[mode.execution],
-        input_signature=signature,
-        autograph=False,
+        forward, jit_compile=JIT_COMPILE[mode.execution], input_signature=signature, autograph=False
     )
 
 

@@ -49,8 +49,5 @@ class DetectBench(Bench):
             moved = nudge_batch(self.inputs[position], self.built.precision, rng)
             self.nudged[position] = self.eager_outputs([moved])
         return agreement.compare_detections(
-            outputs,
-            self.eager_of(position),
-            self.nudged[position],
-            precision=self.built.precision,
+            outputs, self.eager_of(position), self.nudged[position], precision=self.built.precision
         )
