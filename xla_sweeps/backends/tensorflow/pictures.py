@@ -24,8 +24,8 @@ LABELS_READ = 10_000
 SMALLEST_CROP = 0.08
 """Share of a picture that a random crop covers at least, as in the training of Inception."""
 
-_ENCODED = ("image/encoded", "image")
-_LABEL = ("image/class/label", "label")
+_NAMES = (("image/encoded", "image/class/label"), ("image", "label"))
+"""Names under which records hold a picture and its class."""
 
 
 class Feed:
@@ -142,17 +142,14 @@ def _from_files(pictures: Pictures) -> Any:
 
 
 def _from_records(pictures: Pictures, *, encoded: bool = True) -> Any:
-    names = _names(pictures.files[0])
-    features = {
-        names[0]: tf.io.FixedLenFeature([], tf.string),
-        names[1]: tf.io.FixedLenFeature([], tf.int64),
-    }
-    if not encoded:
-        features.pop(names[0])
+    picture, label = _names(pictures.files[0])
+    features = {label: tf.io.FixedLenFeature([], tf.int64)}
+    if encoded:
+        features[picture] = tf.io.FixedLenFeature([], tf.string)
 
     def parse(record: Any) -> Any:
         values = tf.io.parse_single_example(record, features)
-        return (values[names[0]], values[names[1]]) if encoded else values[names[1]]
+        return (values[picture], values[label]) if encoded else values[label]
 
     files = tf.data.Dataset.from_tensor_slices(list(pictures.files))
     records = files.interleave(
@@ -170,12 +167,12 @@ def _names(file: str) -> tuple[str, str]:
         names = set(tf.train.Example.FromString(record).features.feature)
     except Exception as error:
         raise ConfigError(f"data: {file}: record 1 is no tf.train.Example") from error
-    for encoded, label in zip(_ENCODED, _LABEL, strict=True):
-        if {encoded, label} <= names:
-            return encoded, label
+    for pair in _NAMES:
+        if names.issuperset(pair):
+            return pair
     raise ConfigError(
         f"data: {file}: its records hold {', '.join(sorted(names)) or 'nothing'}; expected "
-        f"{' and '.join((_ENCODED[0], _LABEL[0]))}, or {' and '.join((_ENCODED[1], _LABEL[1]))}"
+        f"{', or '.join(map(' and '.join, _NAMES))}"
     )
 
 

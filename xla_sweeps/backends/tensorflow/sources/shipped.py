@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import inspect
 import json
 import pickle
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -97,8 +98,7 @@ def _tolerant(given: Any) -> Any:
     return given
 
 
-@contextlib.contextmanager
-def _lambdas_of(layer: Any, functions: Mapping[str, Any]) -> Iterator[None]:
+def _lambdas_of(layer: Any, functions: Mapping[str, Any]) -> AbstractContextManager[object]:
     """Let Keras's Lambda take its function by the layer's name, for a `with` block."""
     earlier = vars(layer)["from_config"]
 
@@ -108,11 +108,7 @@ def _lambdas_of(layer: Any, functions: Mapping[str, Any]) -> Iterator[None]:
             return earlier.__func__(cls, config, *more, **named)
         return cls(function, **{name: config[name] for name in ("name", "dtype") if name in config})
 
-    layer.from_config = classmethod(from_config)
-    try:
-        yield
-    finally:
-        layer.from_config = earlier
+    return mock.patch.object(layer, "from_config", classmethod(from_config))
 
 
 def _compare(outputs: Any, expected: list[Any], *, advice: str) -> None:
