@@ -5,6 +5,7 @@ A scenario is a subclass that changes what differs.
 
 from __future__ import annotations
 
+import gc
 import time
 import traceback
 from collections.abc import Mapping
@@ -16,19 +17,21 @@ from typing import Any
 import tensorflow as tf
 
 from xla_sweeps.backends.keras.bench import KerasBench
-from xla_sweeps.backends.keras.building import BuiltModel
+from xla_sweeps.backends.keras.building import BuiltModel, all_layers
 from xla_sweeps.backends.keras.mac_count import MacCount
 from xla_sweeps.backends.keras.macs import count_macs
 from xla_sweeps.backends.keras.sources import OWN, Wrap
 from xla_sweeps.backends.keras.synchronization import TRIVIAL_SYNCHRONIZATION, waits
-from xla_sweeps.backends.tensorflow import devices, memory, modes, witness
+from xla_sweeps.backends.tensorflow import devices, memory, modes
 from xla_sweeps.backends.tensorflow.operations import compiled_inside, fingerprint, lower
 from xla_sweeps.errors import ConfigError, XlaSweepsError
-from xla_sweeps.schema.measurement import Failure, Flag, Flagged
+from xla_sweeps.schema.measurement import Agreement, Failure, Flag, Flagged, Phase
 from xla_sweeps.schema.modes import Execution, Mode, Scenario, mode_of
 from xla_sweeps.schema.trial import Trial
 from xla_sweeps.trial import pacing, protocol
+from xla_sweeps.trial.failures import error_line
 from xla_sweeps.worker.backend import Tell
+from xla_sweeps.worker.replicate import FIRST_CALL
 
 _TRACED_CALLS = 2
 """Calls whose memory is traced: the second one frees what the first one has allocated."""
@@ -38,6 +41,13 @@ _TRACED_BATCHES = 4
 
 _TRACED_S = 1.0
 """Tracing ends after so long, unless these batches take longer."""
+
+_HINT = "a layer keeps something of its first call; make it in __init__ or build() instead"
+
+_LIBRARIES = ("keras", "tf_keras", "keras_hub", "keras_cv")
+
+_compiled: Wrap = partial(tf.function, jit_compile=True, autograph=False)
+"""The line that a user writes."""
 
 
 @dataclass
@@ -104,7 +114,52 @@ class Bench(KerasBench[modes.ModeExecutable]):
         is_own = self.trial.model.library == OWN and self.trial.scenario is Scenario.CALL
         if flaw or not (is_own and self.deterministic and mode.execution is Execution.XLA):
             return flaw
-        return witness.flaw_of(self, tell)
+        return self._find_flaw_of_first_call(tell)
+
+    def _find_flaw_of_first_call(self, tell: Tell) -> Failure | None:
+        """The failure of XLA on a new model that was never called before; None if it has none.
+
+        The line that users write is `tf.function(model, jit_compile=True)(x)`. A layer that keeps
+        something of its first call may compute something else there than in a model that was called
+        eagerly before. Where that call itself fails, an eager one before it is needed: a caveat. A
+        new model that is unlike without XLA too, or cannot be built, shows nothing.
+        """
+        loaded = self.built.loaded
+        if not (loaded.rebuildable and loaded.keras_model and _has_own_code(loaded.keras_model)):
+            return None
+        reason, is_error = self._trouble_of_new(_compiled, tell)
+        if not reason or self._trouble_of_new(lambda call: call, tell)[0]:
+            return None
+        if is_error:
+            tell(protocol.Caveat(Flagged(Flag.FIRST_CALL, note=reason)))
+            return None
+        message = f"in a new model, whose first call XLA compiles: {reason}"
+        return Failure(phase=Phase.VERIFY, kind=FIRST_CALL, message=message, hint=_HINT)
+
+    def _trouble_of_new(self, first: Wrap, tell: Tell) -> tuple[str, bool]:
+        """Trouble of a new model that is called in what `first` makes of a call; if it is an error.
+
+        It is "" where there is none.
+        """
+        try:
+            agreed = self._compare_new(first, tell)
+        except tf.errors.ResourceExhaustedError:  # two models at once
+            return "", False
+        except Exception as error:
+            traceback.print_exc()
+            return error_line(error), True
+        finally:
+            gc.collect()
+        return "" if agreed.ok or agreed.refused else agreed.reason, False
+
+    def _compare_new(self, first: Wrap, tell: Tell) -> Agreement:
+        """Compare outputs of a new model with equal weights with eager's, on the first inputs."""
+        fresh = self.build_model(self.trial, first)
+        pairs = zip(fresh.loaded.variables, self.built.loaded.variables, strict=True)
+        for variable, other in pairs:
+            variable.assign(other)
+        outputs = self.engine.executables.read(first(fresh.call)(self.inputs[0]))
+        return self.verify_outputs(outputs, tell)
 
     def note_build(self, executable: modes.ModeExecutable, tell: Tell) -> None:
         """Note what was built, from the first mode that is traced, and what graph mode made of it.
@@ -172,6 +227,15 @@ class Bench(KerasBench[modes.ModeExecutable]):
     def kept_on_device(self) -> list[Any]:
         """Variables and tensors that stay on the device between calls, whatever the mode."""
         return [*self.built.loaded.variables, *tf.nest.flatten(list(self.inputs))]
+
+
+def _has_own_code(model: Any) -> bool:
+    """True if the model or a layer of it is not Keras's own, or has a function of the user's."""
+    kinds = [type(each) for each in (model, *all_layers(model))]
+    return any(
+        kind.__module__.partition(".")[0] not in _LIBRARIES or kind.__name__ == "Lambda"
+        for kind in kinds
+    )
 
 
 def prove(
