@@ -8,8 +8,8 @@ from __future__ import annotations
 import gc
 import time
 import traceback
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -98,9 +98,15 @@ class Bench(KerasBench[modes.ModeExecutable]):
         modes.activate(Execution.EAGER)
         return self.built.call(batch)
 
-    def op_by_op(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def op_by_op(self) -> Iterator[None]:
         """Within it, each `tf.function` in the model runs as the Python that it is."""
-        return modes.op_by_op()
+        earlier = tf.config.functions_run_eagerly()
+        tf.config.run_functions_eagerly(True)
+        try:
+            yield
+        finally:
+            tf.config.run_functions_eagerly(earlier)
 
     def bind(self, mode: str) -> modes.ModeExecutable:
         """The model in the mode of this label."""

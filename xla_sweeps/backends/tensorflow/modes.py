@@ -204,17 +204,6 @@ def activate(execution: Execution) -> None:
 
 
 @contextmanager
-def op_by_op() -> Iterator[None]:
-    """Within it, each `tf.function` runs as the Python that it is."""
-    earlier = tf.config.functions_run_eagerly()
-    tf.config.run_functions_eagerly(True)
-    try:
-        yield
-    finally:
-        tf.config.run_functions_eagerly(earlier)
-
-
-@contextmanager
 def _without_tf32() -> Iterator[None]:
     settings = tf.config.experimental
     earlier = settings.tensor_float_32_execution_enabled()
