@@ -27,6 +27,7 @@ class Executable(ABC):
         figures: what the first call showed, for the proof.
         unmixed: the inputs that new ones are made of: what is mixed again and again becomes alike.
         last: what the last call returned.
+        restore: gives what calls change its values again, before each block.
     """
 
     mode: Mode
@@ -37,6 +38,7 @@ class Executable(ABC):
     position: int = 0
     unmixed: Sequence[Any] = ()
     last: Any = field(default=None, repr=False)
+    restore: Callable[[], None] | None = None
 
     flatten = staticmethod(keras.tree.flatten)
     """Lists the heads of what a call returned."""
@@ -75,8 +77,10 @@ class Executable(ABC):
     def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
         """Evidence of what is in force after the first call, and what contradicts the mode."""
 
-    def prepare(self) -> None:  # noqa: B027
-        """Nothing, where a mode is another function and no switch."""
+    def prepare(self) -> None:
+        """Restore what calls change; switch nothing, where a mode is another function."""
+        if self.restore is not None:
+            self.restore()
 
     def step(self) -> None:
         """Start one call on the next of the rotating inputs."""

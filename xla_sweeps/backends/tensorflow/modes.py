@@ -58,8 +58,6 @@ class ModeExecutable(Executable):
     """Devices of these and of calls of functions; known after a call."""
     sync_by_reading: bool = False
     """Wait by reading a result, on a device where `sync_devices` does not wait."""
-    restore: Callable[[], None] | None = None
-    """Gives what calls change its values again, before each block."""
 
     flatten = staticmethod(parts_of)
 
@@ -90,8 +88,7 @@ class ModeExecutable(Executable):
     def prepare(self) -> None:
         """Switch on what this mode needs, and off what others need; restore state."""
         activate(self.mode.execution)
-        if self.restore is not None:
-            self.restore()
+        super().prepare()
 
     def renew(self) -> bool:
         """Replace the inputs by new ones; False for a training, whose answers never repeat."""

@@ -22,17 +22,6 @@ from xla_sweeps.schema.modes import Execution, Mode
 from xla_sweeps.schema.trial import Trial
 
 
-@dataclass
-class TrainExecutable(TorchExecutable):
-    """Training steps, which change the variables."""
-
-    start: Callable[[], None] = lambda: None
-
-    def prepare(self) -> None:
-        """Give all variables their first values again."""
-        self.start()
-
-
 class Trainer(training.Trainer):
     """Steps that change the variables; the first state is that of the model as it is now."""
 
@@ -61,13 +50,13 @@ class Trainer(training.Trainer):
             self.optimizer.apply_gradients([pair for pair in pairs if pair[0] is not None])
         return loss.detach()
 
-    def bind(self, mode: Mode) -> TrainExecutable:
+    def bind(self, mode: Mode) -> TorchExecutable:
         """Bind a step to a mode; each block starts from the same state."""
         self.start_state()
         run = self.step
         if mode.execution is Execution.COMPILED:
             run = partial(self._step, compile_call(self.forward))
-        return TrainExecutable(mode=mode, run=run, inputs=self.batches, start=self.start_state)
+        return TorchExecutable(mode=mode, run=run, inputs=self.batches, restore=self.start_state)
 
     def start_state(self, rate: float | None = None) -> None:
         """Restore the first state, random numbers too; with a learning rate of its own if given."""
