@@ -115,10 +115,6 @@ class JaxExecutable(Executable):
         """Wait for the last call, and so for those before it."""
         jax.block_until_ready(self.last)
 
-    def drain(self) -> None:
-        """Wait by reading one number of the last output."""
-        np.asarray(jax.tree.leaves(self.last)[-1].ravel()[0])
-
     def renew(self) -> bool:
         """Replace the inputs by new ones, and wait until they are on the device."""
         super().renew()

@@ -61,9 +61,9 @@ class Executable(ABC):
     def synchronize(self) -> None:
         """Wait for every call that was started."""
 
-    @abstractmethod
     def drain(self) -> None:
         """Wait by reading a number of the last output."""
+        keras.ops.convert_to_numpy(keras.ops.ravel(self.flatten(self.last)[-1])[:1])
 
     @abstractmethod
     def traces(self) -> int:

@@ -79,10 +79,6 @@ class TorchExecutable(Executable):
         if torch.cuda.is_available():
             torch.cuda.synchronize()
 
-    def drain(self) -> None:
-        """Wait by reading one number of the last output."""
-        keras.tree.flatten(self.last)[-1].reshape(-1)[0].item()
-
     @contextmanager
     def observe_first_call(self) -> Iterator[None]:
         """Count what is captured in the first call."""
