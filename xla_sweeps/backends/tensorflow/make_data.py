@@ -36,12 +36,8 @@ def main(
     Path(folder).mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(seed)
     with tf.device("/device:CPU:0"), ExitStack() as stack:
-        files = [
-            stack.enter_context(
-                tf.io.TFRecordWriter(f"{folder}/pictures-{number:05d}-of-{count:05d}.tfrecord")
-            )
-            for number in range(count)
-        ]
+        names = (f"{folder}/pictures-{at:05d}-of-{count:05d}.tfrecord" for at in range(count))
+        files = [stack.enter_context(tf.io.TFRecordWriter(name)) for name in names]
         for number in range(images):
             label = number % classes
             picture = draw(label / classes, width_px, height_px, rng)

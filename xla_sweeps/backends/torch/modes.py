@@ -154,15 +154,11 @@ def capture_counts() -> dict[str, Any]:
 
 def breaks_after(earlier: int) -> list[tuple[str, str]]:
     """Reason and line of each graph break after so many earlier ones."""
-    return [
-        (
-            first_line(each.reason),
-            innermost_line(
-                [(one.filename, one.lineno) for one in each.user_stack], frameworks=True
-            ),
-        )
-        for each in graph_break_reasons[earlier:]
-    ]
+    breaks = []
+    for each in graph_break_reasons[earlier:]:
+        frames = [(one.filename, one.lineno) for one in each.user_stack]
+        breaks.append((first_line(each.reason), innermost_line(frames, frameworks=True)))
+    return breaks
 
 
 def first_line(text: str) -> str:

@@ -68,11 +68,7 @@ def find_compiled_inside(model: Any) -> Finding:
     """Find functions inside the model that XLA compiles whatever is asked for."""
     compiled = compiled_inside(model.baseline.concrete)
     return found_at(
-        [
-            traced.place
-            for traced in model.ops
-            if compiled.intersection(called_functions(traced.definition))
-        ],
+        [one.place for one in model.ops if compiled & {*called_functions(one.definition)}],
         "the model calls functions with jit_compile=True itself: eager and graph mode use XLA too, "
         "and compile in their first calls",
         "compare with a model without them; Keras makes them for grouped convolutions",
@@ -160,11 +156,7 @@ def find_no_jit_compile(model: Any) -> Finding:
 
 def random_places(ops: Sequence[TracedOp]) -> list[Place]:
     """Places of operations that draw random numbers."""
-    return [
-        traced.place
-        for traced in ops
-        if _RANDOM.search(traced.op) and not _NO_NUMBERS.search(traced.op)
-    ]
+    return [one.place for one in ops if _RANDOM.search(one.op) and not _NO_NUMBERS.search(one.op)]
 
 
 def clustering_of(ops: Sequence[TracedOp], graphs: Sequence[Any]) -> Clustering:

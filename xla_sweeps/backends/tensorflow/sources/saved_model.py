@@ -80,11 +80,7 @@ def _endpoint(saved: Any, where: str) -> Callable[..., Any]:
 
 def _concrete(endpoint: Any, where: str) -> Any:
     """The traced function of an endpoint: the first one whose `training` is not true."""
-    function = (
-        endpoint
-        if hasattr(endpoint, "concrete_functions")
-        else getattr(endpoint, "__call__", endpoint)  # noqa: B004
-    )
+    function = endpoint if hasattr(endpoint, "concrete_functions") else endpoint.__call__
     concretes = list(getattr(function, "concrete_functions", None) or [])
     if hasattr(endpoint, "structured_input_signature"):
         concretes = [endpoint]
