@@ -18,8 +18,9 @@ QUIET = [
     pytest.mark.tf,
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.usefixtures("cleared"),
 ]
-"""Marks of tests of models that make their libraries warn."""
+"""Marks of tests of models that make their libraries warn, and are forgotten after each."""
 
 
 def own(path: str, **given: Any) -> ModelSpec:

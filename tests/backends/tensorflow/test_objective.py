@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,12 +34,6 @@ def compiled():
     model.compile(optimizer="adam", loss="mse", metrics=["mae"])
     return model
 """
-
-
-@pytest.fixture(autouse=True)
-def _cleared() -> Iterator[None]:
-    yield
-    keras.backend.clear_session()
 
 
 def two_heads() -> keras.Model:

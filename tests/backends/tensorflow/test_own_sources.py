@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -33,11 +32,9 @@ pytestmark = QUIET
 
 
 @pytest.fixture(autouse=True)
-def _here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(SUPPORT)
     monkeypatch.syspath_prepend(str(SUPPORT))
-    yield
-    keras.backend.clear_session()
 
 
 @pytest.mark.parametrize("suffix", ["keras", "h5"])

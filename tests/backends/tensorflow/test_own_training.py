@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -26,12 +25,6 @@ pytestmark = built_models.QUIET
 STEPS = ("eager", "graph", "xla", "train_on_batch_xla")
 
 FITS = ("graph", "xla", "fit_graph", "fit_xla")
-
-
-@pytest.fixture(autouse=True)
-def _cleared() -> Iterator[None]:
-    yield
-    keras.backend.clear_session()
 
 
 def job_of(function: str, scenario: str = "train_step", modes: Any = STEPS) -> ReplicateJob:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import half_precision
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -37,11 +35,9 @@ HANDLE = "https://tfhub.dev/someone/net/1"
 
 
 @pytest.fixture(autouse=True)
-def _here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(SUPPORT)
     monkeypatch.syspath_prepend(str(SUPPORT))
-    yield
-    keras.backend.clear_session()
 
 
 def test_every_part_of_a_recipe_is_built_at_the_requested_resolution() -> None:
