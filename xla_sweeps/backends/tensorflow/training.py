@@ -130,10 +130,12 @@ class Trainer(training.Trainer):
         )
         return loss
 
-    def bind(self, mode: Mode) -> modes.ModeExecutable:
-        """Bind `step` to a mode; each block starts from the same state."""
+    def bind(
+        self, mode: Mode, kind: type[modes.ModeExecutable] = modes.ModeExecutable, **more: Any
+    ) -> Any:
+        """Bind `step` to a mode as such a kind; each block starts from the same state."""
         self.state.restore()
-        return modes.ModeExecutable.bind(self.step, mode, self.batches, restore=self.state.restore)
+        return kind.bind(self.step, mode, self.batches, restore=self.state.restore, **more)
 
     def start_state(self, rate: float | None = None) -> None:
         """Restore the first state, with a learning rate of its own where one is given."""

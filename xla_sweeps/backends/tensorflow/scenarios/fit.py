@@ -147,15 +147,7 @@ class FitBench(TrainBench):
         times = batches - (last is not None)
         if mode.entry.fits:
             return self._fit(mode, last, times)
-        trainer.state.restore()
-        steps = Epoch.bind(
-            trainer.step,
-            mode,
-            trainer.batches,
-            restore=trainer.state.restore,
-            times=times,
-            last_batch=last,
-        )
+        steps: Epoch = trainer.bind(mode, Epoch, times=times, last_batch=last)
         if last is not None:
             smaller = modes.ModeExecutable.bind(trainer.step, mode, [last])
             steps.run_last = smaller.run
