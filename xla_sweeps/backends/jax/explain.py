@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ import jax
 from xla_sweeps.backends.jax.bench import JaxBench
 from xla_sweeps.backends.jax.declaration import BACKEND
 from xla_sweeps.backends.jax.macs import inside
-from xla_sweeps.backends.jax.modes import compilations
+from xla_sweeps.backends.jax.modes import Spans, compilations
 from xla_sweeps.backends.keras.explain import traps
 from xla_sweeps.backends.keras.explain.events import Event, Work
 from xla_sweeps.backends.keras.explain.explainer import resize_batch
@@ -37,9 +37,6 @@ from xla_sweeps.schema.modes import Mode
 from xla_sweeps.system.text import count_noun
 from xla_sweeps.worker.backend import Tell
 from xla_sweeps.worker.lines import line_of
-
-EVENTS = ("jaxpr_trace", "jaxpr_to_mlir_module", "backend_compile")
-"""JAX's events of tracing, lowering and compiling, in the order of a program's stages."""
 
 LACKS = {
     "registered": "JAX lists no kernels of XLA",
@@ -102,8 +99,7 @@ class JaxExplainer(XlaExplainer):
             calls += [(f"jax.jit, a batch of {less}", jitted, fewer)]
         with self.or_missing("compilations"):
             jax.clear_caches()
-            listener = Listener()
-            self.note(compilations=tuple(listener.compilation(*call) for call in calls))
+            self.note(compilations=tuple(_compilation_of(*call) for call in calls))
 
     def programs(self, call: str) -> int:
         """Programs that a call compiled; 0 if there was no such call.
@@ -177,33 +173,24 @@ def find_little_clustered(model: JaxExplainer) -> Finding:
     return unknown(LACKS["clustering"])
 
 
-class Listener:
-    """Compilations of calls, from JAX's events."""
+def _compilation_of(name: str, call: Callable[[Any], Any], batch: Any) -> Compilation:
+    """Compilations of a call; work inside other work of its kind counts once."""
+    with compilations() as stages:
+        jax.block_until_ready(call(batch))
+    trace_s, lower_s, compile_s = map(_outermost_s, stages)
+    return Compilation(
+        call=name, programs=len(stages[-1]), trace_s=trace_s, lower_s=lower_s, compile_s=compile_s
+    )
 
-    def __init__(self) -> None:
-        self._intervals: dict[str, list[tuple[float, float]]] = {}
-        jax.monitoring.register_event_duration_secs_listener(self._note)
 
-    def compilation(self, name: str, call: Callable[[Any], Any], batch: Any) -> Compilation:
-        """Compilations of a call; work inside other work of its kind counts once."""
-        self._intervals = {event: [] for event in EVENTS}
-        with compilations() as compiled:
-            jax.block_until_ready(call(batch))
-        trace_s, lower_s, compile_s = (
-            sum(end - begin for begin, end in self._intervals[event]) for event in EVENTS
-        )
-        return Compilation(
-            call=name, programs=len(compiled), trace_s=trace_s, lower_s=lower_s, compile_s=compile_s
-        )
-
-    def _note(self, event: str, duration_s: float, **_: Any) -> None:
-        name = event.removeprefix("/jax/core/compile/").removesuffix("_duration")
-        if name not in self._intervals:
-            return
-        end, intervals = time.perf_counter(), self._intervals[name]
-        while intervals and intervals[-1][0] >= end - duration_s:  # an inner function's
-            intervals.pop()
-        intervals.append((end - duration_s, end))
+def _outermost_s(spans: Spans) -> float:
+    """Seconds of spans without those inside of others, such as an inner function's."""
+    total_s, first_s = 0.0, math.inf
+    for begin_s, end_s in reversed(spans):
+        if begin_s < first_s:
+            total_s += end_s - begin_s
+            first_s = begin_s
+    return total_s
 
 
 def _equations(jaxpr: Any) -> int:

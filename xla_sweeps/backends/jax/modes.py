@@ -21,29 +21,34 @@ from xla_sweeps.backends.keras.executable import Engine, Executable
 from xla_sweeps.schema.modes import Execution, Mode
 from xla_sweeps.system.text import count_noun
 
-_COMPILED = "/jax/core/compile/backend_compile_duration"
+Spans = list[tuple[float, float]]
+"""Begin and end of each of some events, in seconds, in the order of their ends."""
 
-_compilations: list[float] = []
-"""Seconds of each program that XLA compiled in this process."""
+_stages: dict[str, Spans] = {
+    f"/jax/core/compile/{stage}_duration": []
+    for stage in ("jaxpr_trace", "jaxpr_to_mlir_module", "backend_compile")
+}
+"""JAX's events of tracing, lowering and compiling in this process, in the order of the stages."""
 
 
 @cache
 def listen() -> None:
-    """Note each compilation from now on, once, however often it is asked for."""
+    """Note each stage of a program from now on, once, however often it is asked for."""
 
     def note(event: str, duration_s: float, **_: Any) -> None:
-        if event == _COMPILED:
-            _compilations.append(duration_s)
+        if event in _stages:
+            end_s = time.perf_counter()
+            _stages[event].append((end_s - duration_s, end_s))
 
     jax.monitoring.register_event_duration_secs_listener(note)
 
 
 @contextmanager
-def compilations() -> Iterator[list[float]]:
-    """Seconds of the programs that are compiled meanwhile; filled at the end."""
-    before, meanwhile = len(_compilations), list[float]()
+def compilations() -> Iterator[list[Spans]]:
+    """Traces, lowerings and compilations of programs meanwhile; filled at the end."""
+    before, meanwhile = list(map(len, _stages.values())), list[Spans]()
     yield meanwhile
-    meanwhile += _compilations[before:]
+    meanwhile += [spans[at:] for at, spans in zip(before, _stages.values(), strict=True)]
 
 
 @dataclass
@@ -124,9 +129,9 @@ class JaxExecutable(Executable):
     @contextmanager
     def observe_first_call(self) -> Iterator[None]:
         """Count the programs that are compiled in the first call."""
-        with compilations() as compiled:
+        with compilations() as stages:
             yield
-        self.figures["compilations"] = len(compiled)
+        self.figures["compilations"] = len(stages[-1])
 
     def first_step(self) -> None:
         """Lower and compile the program, and start the first call."""
@@ -171,17 +176,18 @@ class JaxExecutable(Executable):
 
     def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
         """Evidence of another call, and of what was compiled."""
-        with compilations() as again:
+        with compilations() as stages:
             self.step()
             self.synchronize()
+        again = len(stages[-1])
         arrays, named = self.evidence_of_place()
         places = sorted({str(place) for array in arrays for place in array.devices()})
         elsewhere = [place for place in places if place != device]
         evidence, problems = self.compiling()
         problems = [f"{named} on {place}, not on {device}" for place in elsewhere] + problems
         if again:
-            problems.append(f"the second call compiled {count_noun(len(again), 'program')}")
-        proofs = {"recompilations": len(again), "device": places, "elsewhere": elsewhere}
+            problems.append(f"the second call compiled {count_noun(again, 'program')}")
+        proofs = {"recompilations": again, "device": places, "elsewhere": elsewhere}
         return {**evidence, **proofs}, problems
 
     def evidence_of_place(self) -> tuple[Sequence[Any], str]:
