@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -100,9 +99,7 @@ def test_a_function_is_a_loss_too_and_a_name_that_keras_lacks_is_refused() -> No
         of(model)
 
 
-def test_outputs_that_are_no_classes_need_a_loss_of_their_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_outputs_that_are_no_classes_need_a_loss_of_their_own() -> None:
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     with pytest.raises(ConfigError, match=r"found \(2, 1\); for another loss, compile the model"):
         of(model)
@@ -119,19 +116,13 @@ def test_losses_that_do_not_fit_the_outputs_are_refused() -> None:
         of(model)
 
 
-@pytest.fixture
-def _net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "net.py").write_text(NET)
-
-
-@pytest.mark.usefixtures("_net")
 def test_a_file_keeps_what_the_model_was_compiled_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    made: Callable[[], Any] = build(own("net.py:compiled")).loaded.keras_model
-    made.save(tmp_path / "net.keras")  # type: ignore[attr-defined]
+    (tmp_path / "net.py").write_text(NET)
+    build(own("net.py:compiled")).loaded.keras_model.save(tmp_path / "net.keras")
     loaded = build(own(str(tmp_path / "net.keras"))).loaded.keras_model
     assert loaded.loss == "mse"
     images = np.zeros((2, 8, 8, 3), "float32")
