@@ -100,16 +100,8 @@ class JaxExecutable(Executable):
         started = time.perf_counter()
         with _errors_of_jax():
             traced = jax.jit(function).trace(*state, inputs[0])
-        trace_s = time.perf_counter() - started
-        return cls(
-            mode=mode,
-            run=function,
-            inputs=inputs,
-            traced=traced,
-            state=state,
-            trace_s=trace_s,
-            **more,
-        )
+        more["trace_s"] = time.perf_counter() - started
+        return cls(mode=mode, run=function, inputs=inputs, traced=traced, state=state, **more)
 
     def with_variables(self, variables: Sequence[Any]) -> Self:
         """The same program on the values that variables have now; eager code reads them itself."""

@@ -68,9 +68,7 @@ class ModeExecutable(Executable):
         """Bind a model to a mode; graph modes are traced here, and the tracing is timed."""
         if mode.execution is Execution.EAGER:
             return cls(mode=mode, run=call, inputs=inputs, **more)
-        signature = tf.nest.map_structure(
-            lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), inputs[0]
-        )
+        signature = tf.nest.map_structure(tf.TensorSpec.from_tensor, inputs[0])
         function = function_of(call, mode, [signature])
         activate(mode.execution)
         started = time.perf_counter()
