@@ -13,8 +13,6 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-QUALITY = 90
-
 
 def main(
     *,
@@ -41,7 +39,7 @@ def main(
         for number in range(images):
             label = number % classes
             picture = draw(label / classes, width_px, height_px, rng)
-            data = tf.io.encode_jpeg(picture, quality=QUALITY).numpy()
+            data = tf.io.encode_jpeg(picture, quality=90).numpy()
             if files:
                 files[number % count].write(_example(label, data))
             else:

@@ -65,8 +65,6 @@ def places(graphs: Sequence[Any]) -> frozenset[str]:
 _IGNORED = ("value", "seed", "seed2", "shared_name", "container", "config", "config_proto", "token")
 """Attributes that hold constants, or change between processes of the same model."""
 
-_SHAPES = "_output_shapes"
-
 
 def fingerprint(concrete: Any) -> str:
     """Sixteen hex digits of a traced function's operations, with their shapes and types.
@@ -90,7 +88,7 @@ def _line(node: Any) -> str:
 
 
 def _counts(attribute: str) -> bool:
-    return attribute == _SHAPES or not (attribute.startswith("_") or attribute in _IGNORED)
+    return attribute == "_output_shapes" or not (attribute.startswith("_") or attribute in _IGNORED)
 
 
 def lower(function: Any, *inputs: Any) -> Module:

@@ -21,8 +21,6 @@ JIT_COMPILE = {
 }
 """Keras's `jit_compile` of each execution that `compile` asks for."""
 
-_TRACED = "experimental_get_tracing_count"
-
 _NEVER = "with deterministic operations or tf.distribute it never uses XLA"
 
 
@@ -39,7 +37,8 @@ class KerasExecutable(modes.ModeExecutable):
         elapsed = super().first_call_s()
         if self.mode.execution is Execution.EAGER:
             return elapsed
-        self.function = compiled_step(getattr(self.model, self.made), _TRACED)
+        made = getattr(self.model, self.made)
+        self.function = compiled_step(made, "experimental_get_tracing_count")
         if not self.model.jit_compile and self.function is not None:
             # What XLA compiles in it belongs to the model.
             self.concrete = next(iter(concrete_functions(self.function)), None)

@@ -26,8 +26,6 @@ from xla_sweeps.schema.trial import ModelSpec
 from xla_sweeps.system.environment import is_installed, replica_folder
 from xla_sweeps.system.process import python_command
 
-SEED = 0
-
 
 def load(spec: ModelSpec) -> LoadedModel:
     """Load the model that `weights` names: a copy, the published model, or another SavedModel."""
@@ -87,7 +85,7 @@ def make(name: str) -> None:
 
     from xla_sweeps.backends.tensorflow import hub_architectures
 
-    keras.utils.set_random_seed(SEED)
+    keras.utils.set_random_seed(0)
     model = hub_architectures.build(name)
     module = tf.Module()
     module.model = model  # so that its variables are saved
