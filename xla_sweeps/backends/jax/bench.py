@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -52,7 +52,10 @@ class JaxBench(KerasBench[JaxExecutable]):
 
     def outputs_now(self, executable: JaxExecutable) -> list[np.ndarray]:
         """Outputs of a mode for the first inputs, with the weights as they are now."""
-        return executable.with_variables(self.built.loaded.variables).outputs()
+        program, state = executable.compiled, [each.value for each in self.built.loaded.variables]
+        if program:  # eager code reads them itself
+            executable = replace(executable, run=lambda batch: program(state, batch))
+        return executable.outputs()
 
     def note_build(self, executable: JaxExecutable, tell: Tell) -> None:
         """Note the multiply-accumulates of what was traced."""
@@ -65,8 +68,17 @@ class JaxBench(KerasBench[JaxExecutable]):
         return count_macs(jaxpr).of_each(self.trial.batch_size)
 
     def steady_memory_bytes(self, executable: JaxExecutable, *, call_s: float) -> int | None:
-        """Memory of the compiled program, weights included; unknown of eager execution."""
-        return executable.memory_bytes()
+        """Arguments, outputs and temporary values of the program; unknown of eager execution."""
+        program = executable.compiled
+        analysis = program.memory_analysis() if program is not None else None
+        if analysis is None:
+            return None
+        return int(
+            analysis.argument_size_in_bytes
+            + analysis.output_size_in_bytes
+            + analysis.temp_size_in_bytes
+            - analysis.alias_size_in_bytes
+        )
 
     def settle(self, loaded: LoadedModel, batch: Any) -> None:
         """Call a model in one compiled program, and keep what that changes.

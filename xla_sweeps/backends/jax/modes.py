@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Self
 
@@ -103,11 +103,6 @@ class JaxExecutable(Executable):
         more["trace_s"] = time.perf_counter() - started
         return cls(mode=mode, run=function, inputs=inputs, traced=traced, state=state, **more)
 
-    def with_variables(self, variables: Sequence[Any]) -> Self:
-        """The same program on the values that variables have now; eager code reads them itself."""
-        program, state = self.compiled, [variable.value for variable in variables]
-        return replace(self, run=lambda batch: program(state, batch)) if program else self
-
     def synchronize(self) -> None:
         """Wait for the last call, and so for those before it."""
         jax.block_until_ready(self.last)
@@ -153,18 +148,6 @@ class JaxExecutable(Executable):
         if self.jitted is not None:
             return int(self.jitted._cache_size())
         return 0 if self.traced is None else 1
-
-    def memory_bytes(self) -> int | None:
-        """Arguments, outputs and temporary values of the program; None for eager execution."""
-        analysis = self.compiled.memory_analysis() if self.compiled is not None else None
-        if analysis is None:
-            return None
-        return int(
-            analysis.argument_size_in_bytes
-            + analysis.output_size_in_bytes
-            + analysis.temp_size_in_bytes
-            - analysis.alias_size_in_bytes
-        )
 
     def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
         """Evidence of another call, and of what was compiled."""

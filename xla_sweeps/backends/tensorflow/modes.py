@@ -101,11 +101,20 @@ class ModeExecutable(Executable):
         """Note what runs in a first call; yields its graphs, which are there at the end.
 
         The operations of the graph are counted into `operations`, and the XLA clusters that
-        TensorFlow makes of it into `clusters`; only a first call shows them.
+        TensorFlow makes of it into `clusters`; only a first call shows them. Uses a private module
+        of TensorFlow, tried on 2.21.0: the public profiler does not show graphs.
         """
+        from tensorflow.python.eager import context
+
         self.prepare()
-        with collected_graphs() as graphs:
+        collector, graphs = context.context(), list[Any]()
+        collector.enable_graph_collection()
+        try:
             yield graphs
+            for function in collector.export_run_metadata().function_graphs:
+                graphs += function.partition_graphs
+        finally:
+            collector.disable_graph_collection()
         self.clusters = clusters(graphs)
         self.operations = computing(graphs)
         self.places = places(graphs)
@@ -207,24 +216,6 @@ def _without_tf32() -> Iterator[None]:
         yield
     finally:
         settings.enable_tensor_float_32_execution(earlier)
-
-
-@contextmanager
-def collected_graphs() -> Iterator[list[Any]]:
-    """Collect the graphs that TensorFlow partitions for the devices; the list is filled at the end.
-
-    Uses a private module of TensorFlow, tried on 2.21.0: the public profiler does not show them.
-    """
-    from tensorflow.python.eager import context
-
-    collector, graphs = context.context(), []  # type: ignore[var-annotated]
-    collector.enable_graph_collection()
-    try:
-        yield graphs
-        for function in collector.export_run_metadata().function_graphs:
-            graphs += function.partition_graphs
-    finally:
-        collector.disable_graph_collection()
 
 
 def find_misplaced(

@@ -66,7 +66,13 @@ class Trainer(training.Trainer):
         super().__init__(built, trial, *given, **named)
         self.feed, self.trial = feed, trial
         if feed and not self.is_own:
-            _check_head(self.objective.classes_shape, feed, trial)
+            shape = self.objective.classes_shape
+            if len(shape) != 2:
+                raise ConfigError(
+                    "data: pictures have one class each, which does not fit the outputs of "
+                    f"{trial.model.name}: expected (batch, classes), found {shape}"
+                )
+            feed.check_labels(shape[-1])
         self.state = State(self._changing())
         self._settle_loss_scale()
         self._random_losses: list[float] = []  # of eager execution, with dropout
@@ -224,15 +230,6 @@ class Trainer(training.Trainer):
         self.state.restore()
         scale.assign(settled)
         self.state = State(self._changing())
-
-
-def _check_head(shape: tuple[int, ...], feed: Feed, trial: Trial) -> None:
-    if len(shape) != 2:
-        raise ConfigError(
-            f"data: pictures have one class each, which does not fit the outputs of "
-            f"{trial.model.name}: expected (batch, classes), found {shape}"
-        )
-    feed.check_labels(shape[-1])
 
 
 def _variables(optimizer: Any) -> list[Any]:
