@@ -309,7 +309,7 @@ def outputs_of_own_classes() -> Any:
     heads = []
     for held in (Held(ones), Own(logits=ones, more=[Held(2 * ones), None])):
         forward = functools.partial(lambda held, batch: held, held)
-        call = call_of(forward, precision="float32", narrowed=engine.narrow)
+        call = call_of(forward, engine.narrow)
         heads.append([head.tolist() for head in engine.executables.read(call(None))])
     return heads
 

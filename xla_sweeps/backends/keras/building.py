@@ -85,7 +85,7 @@ def build(
     trainable = _elements([variable for variable in loaded.variables if variable.trainable])
     return BuiltModel(
         loaded=loaded,
-        call=call_of(step(loaded, spec), precision=precision, narrowed=narrowed),
+        call=call_of(step(loaded, spec), narrowed),
         precision=computed_in(loaded, precision),
         params=_elements(loaded.variables),
         trainable_params=trainable,
@@ -115,14 +115,11 @@ def float_types(loaded: LoadedModel) -> set[str]:
     return {name for name in types if "float" in name}
 
 
-def call_of(
-    forward: Callable[[Any], Any], *, precision: str, narrowed: Callable[[Any], Any]
-) -> Callable[[Any], Any]:
+def call_of(forward: Callable[[Any], Any], narrowed: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """One timed call: what `forward` returns, as `BuiltModel` says."""
 
     def call(batch: Any) -> Any:
-        outputs = _present(forward(batch))
-        return outputs if precision == "float64" else narrowed(outputs)
+        return narrowed(_present(forward(batch)))
 
     return call
 
@@ -362,8 +359,7 @@ def _in_other_types(spec: ModelSpec, built: BuiltModel, precision: str) -> Built
                 layer.dtype_policy = policy
 
     loaded = replace(built.loaded, forward=forward)
-    step = built.step(loaded, spec)
-    call = call_of(step, precision=precision, narrowed=lambda outputs: outputs)
+    call = call_of(built.step(loaded, spec), lambda outputs: outputs)
     return replace(built, loaded=loaded, call=call, precision=Precision.FLOAT32)
 
 

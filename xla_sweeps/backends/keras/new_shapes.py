@@ -237,6 +237,5 @@ def free_sizes(built: BuiltModel, trial: Trial, *, narrowed: Callable[[Any], Any
         traceback.print_exc()
         return built
     freed = LoadedModel.of_keras(free, loaded.inputs, pack=loaded.pack)
-    step = built.step(freed, trial.model)
-    call = building.call_of(step, precision=str(trial.precision), narrowed=narrowed)
+    call = building.call_of(built.step(freed, trial.model), narrowed)
     return replace(built, loaded=freed, call=call)
