@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 from factories import TRIAL
 
-from xla_sweeps.backends.keras.building import BuiltModel, forward_of
+from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.backends.tensorflow.explain.explainer import TensorFlowExplainer
@@ -25,7 +25,7 @@ def explaining(
 ) -> TensorFlowExplainer:
     """The explaining of a call on these batches; `batch` is the only size that it takes."""
     loaded = LoadedModel(forward=call, inputs=(), variables=(), keras_model=model, batch=batch)
-    built = BuiltModel(loaded=loaded, call=call, params=0, trainable_params=0, step=forward_of)
+    built = BuiltModel(loaded=loaded, call=call)
     size = tf.nest.flatten(batches[0])[0].shape[0]
     bench = Bench(
         trial=replace(TRIAL, batch_size=size, batches=1),

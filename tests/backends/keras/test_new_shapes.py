@@ -45,7 +45,7 @@ def test_inputs_by_name_are_paired_by_their_names() -> None:
     import numpy as np
     from keras import Input, Model, layers
 
-    from xla_sweeps.backends.keras.building import BuiltModel, forward_of
+    from xla_sweeps.backends.keras.building import BuiltModel
     from xla_sweeps.backends.keras.new_shapes import free_sizes
     from xla_sweeps.backends.keras.sources import LoadedModel
 
@@ -56,9 +56,7 @@ def test_inputs_by_name_are_paired_by_their_names() -> None:
     loaded = LoadedModel.of_keras(
         model, specs, pack=lambda batch: dict(zip(("tokens", "marks"), batch, strict=True))
     )
-    built = BuiltModel(
-        loaded=loaded, call=loaded.forward, params=0, trainable_params=0, step=forward_of
-    )
+    built = BuiltModel(loaded=loaded, call=loaded.forward)
     free = free_sizes(built, TRIAL, narrowed=lambda outputs: outputs)
     batch = (np.ones((2, 9, 2), "float32"), np.zeros((2, 9, 5), "float32"))
     assert np.asarray(free.call(batch)).tolist() == [[1.0] * 2 + [0.0] * 5] * 2
@@ -73,7 +71,7 @@ def test_the_layers_of_a_model_are_called_on_free_sizes_with_the_same_weights(
 
     import numpy as np
 
-    from xla_sweeps.backends.keras.building import BuiltModel, forward_of
+    from xla_sweeps.backends.keras.building import BuiltModel
     from xla_sweeps.backends.keras.new_shapes import free_sizes
     from xla_sweeps.backends.keras.sources import LoadedModel
 
@@ -91,9 +89,7 @@ def test_the_layers_of_a_model_are_called_on_free_sizes_with_the_same_weights(
             values = layer(values)
         model = keras.Model(inputs, values)
     loaded = LoadedModel.of_keras(model, (InputSpec(shape=(8, 8, 3)),))
-    built = BuiltModel(
-        loaded=loaded, call=loaded.forward, params=0, trainable_params=0, step=forward_of
-    )
+    built = BuiltModel(loaded=loaded, call=loaded.forward)
     trial = replace(TRIAL, shapes=("8", "12"))
     free = free_sizes(built, trial, narrowed=lambda outputs: outputs)
     batch = np.random.default_rng(0).random((2, 8, 8, 3), "float32")

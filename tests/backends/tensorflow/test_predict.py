@@ -15,7 +15,7 @@ from desk import Heard, Ready, prepare_modes
 from factories import TRIAL
 
 from xla_sweeps.backends.keras import framework
-from xla_sweeps.backends.keras.building import BuiltModel, forward_of
+from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.backends.tensorflow.scenarios.predict import KerasCalls, PredictBench
@@ -68,9 +68,7 @@ def bench_of(model: Any, *, batches: int = 1, batch_size: int = 2) -> PredictBen
         keras_model=model,
         rebuildable=False,
     )
-    built = BuiltModel(
-        loaded=loaded, call=loaded.forward, params=0, trainable_params=0, step=forward_of
-    )
+    built = BuiltModel(loaded=loaded, call=loaded.forward)
     inputs = [
         tf.random.stateless_uniform((batch_size, *SHAPE), seed=(index, 0))
         for index in range(INPUTS + batches - 1)

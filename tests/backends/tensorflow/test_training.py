@@ -357,13 +357,7 @@ def test_probabilities_and_logits_get_the_loss_of_their_kind(of: Callable[..., T
 def test_every_optimizer_trains(name: str) -> None:
     trial = replace(TRAIN, training=Training(optimizer=name, learning_rate=0.01))
     model = network()
-    built = building.BuiltModel(
-        loaded=loaded(model, TRAIN),
-        call=model,
-        params=0,
-        trainable_params=0,
-        step=building.forward_of,
-    )
+    built = building.BuiltModel(loaded=loaded(model, TRAIN), call=model)
     trainer = Trainer(built, trial, [tf.ones((4, 6))])
     before = trainer.values(None)[0]
     trainer.bind(Mode.EAGER).step()

@@ -21,6 +21,14 @@ from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec, Precision
 
+Step = Callable[[LoadedModel, ModelSpec], Callable[[Any], Any]]
+"""Makes one call on a batch from a loaded model."""
+
+
+def forward_of(loaded: LoadedModel, spec: ModelSpec) -> Callable[[Any], Any]:
+    """A forward pass."""
+    return loaded.forward
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltModel:
@@ -30,31 +38,28 @@ class BuiltModel:
         loaded: the model from its source.
         call: one timed call on a batch as `inputs` describes it; floating outputs are float32.
         precision: that it computes in: the trial's, or one that its own code chose.
-        params: elements of all variables, including moving statistics.
-        trainable_params: elements of the trainable variables.
         step: makes what one call does.
     """
 
     loaded: LoadedModel
     call: Callable[[Any], Any]
     precision: Precision = Precision.FLOAT32
-    params: int
-    trainable_params: int
-    step: Step
+    step: Step = forward_of
 
     @property
     def inputs(self) -> tuple[InputSpec, ...]:
         """The inputs of one sample."""
         return self.loaded.inputs
 
+    @property
+    def params(self) -> int:
+        """Elements of all variables, including moving statistics."""
+        return _elements(self.loaded.variables)
 
-Step = Callable[[LoadedModel, ModelSpec], Callable[[Any], Any]]
-"""Makes one call on a batch from a loaded model."""
-
-
-def forward_of(loaded: LoadedModel, spec: ModelSpec) -> Callable[[Any], Any]:
-    """A forward pass."""
-    return loaded.forward
+    @property
+    def trainable_params(self) -> int:
+        """Elements of the trainable variables."""
+        return _elements(each for each in self.loaded.variables if each.trainable)
 
 
 def build(
@@ -82,13 +87,10 @@ def build(
     drawn = nullcontext() if spec.library == sources.OWN else drawn_by_numpy()
     with _dtype_policy(library, str(precision)), drawn:  # Keras refuses an enum
         loaded = sources.load(spec, batch_size=batch_size, first=first)
-    trainable = _elements([variable for variable in loaded.variables if variable.trainable])
     return BuiltModel(
         loaded=loaded,
         call=call_of(step(loaded, spec), narrowed),
         precision=computed_in(loaded, precision),
-        params=_elements(loaded.variables),
-        trainable_params=trainable,
         step=step,
     )
 

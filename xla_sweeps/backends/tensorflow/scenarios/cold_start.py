@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from xla_sweeps.backends.keras.building import BuiltModel, forward_of
+from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.cold_start import StartBench
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.keras.training import raw
@@ -141,7 +141,4 @@ def _build_model(job: ReplicateJob) -> BuiltModel:
         loaded=absent,
         call=absent.forward,
         precision=Precision(Path(job.shared, PRECISION).read_text()),
-        params=0,
-        trainable_params=0,
-        step=forward_of,
     )
