@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-from xla_sweeps.backends.keras.bench import KerasBench
-from xla_sweeps.backends.keras.executable import Executable
+from xla_sweeps.backends.keras.bench import E, KerasBench
 from xla_sweeps.backends.keras.synchronization import TRIVIAL_SYNCHRONIZATION
 from xla_sweeps.schema.measurement import Failure
 from xla_sweeps.worker.backend import Tell
-
-E = TypeVar("E", bound=Executable)
 
 
 @dataclass

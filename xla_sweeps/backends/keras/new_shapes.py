@@ -15,15 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import Any
 
 import keras
 import numpy as np
 
 from xla_sweeps.backends.keras import building
-from xla_sweeps.backends.keras.bench import REFERENCE_IMAGES, KerasBench
+from xla_sweeps.backends.keras.bench import REFERENCE_IMAGES, E, KerasBench
 from xla_sweeps.backends.keras.building import BuiltModel
-from xla_sweeps.backends.keras.executable import Executable
 from xla_sweeps.backends.keras.rounding import moves_on
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.keras.sources.inputs import draw
@@ -47,8 +46,6 @@ _CHANNELS = 4
 
 _UNLIKE = -1
 """A size that no input has."""
-
-E = TypeVar("E", bound=Executable)
 
 
 @dataclass
