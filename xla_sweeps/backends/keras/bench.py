@@ -283,20 +283,20 @@ class KerasBench(ABC, Generic[E]):
     def reference_of(self, position: int) -> list[np.ndarray]:
         """Outputs in float64 for the first samples of an input."""
         self.reset_state()
-        few = keras.tree.map_structure(lambda one: one[:REFERENCE_IMAGES], self.inputs[position])
-        may_share = self.trial.model.library == OWN or not self.built.loaded.rebuildable
-        again = partial(self.eagerly, few) if may_share else None
-        return self.reference_for(few, self.eager_of(position), again=again)
+        share = self.trial.model.library == OWN or not self.built.loaded.rebuildable
+        return self.reference_for(self.inputs[position], self.eager_of(position), may_share=share)
 
     def reference_for(
         self,
-        few: Any,
+        batch: Any,
         eager: list[np.ndarray],
         change: Callable[[BuiltModel], BuiltModel] = lambda twin: twin,
-        again: Callable[[], list[np.ndarray]] | None = None,
+        may_share: bool = False,
     ) -> list[np.ndarray]:
-        """Outputs in float64 for a batch, as far as they can be trusted; see `trusted_outputs`."""
+        """Outputs in float64 for a batch's first samples, if trusted; see `trusted_outputs`."""
+        few = keras.tree.map_structure(lambda one: one[:REFERENCE_IMAGES], batch)
         compute = partial(float64_outputs, self.engine, self.trial.model, self.built, few, change)
+        again = partial(self.eagerly, few) if may_share else None
         return trusted_outputs(compute, self.engine, eager, self.built.precision, again)
 
     def eager_of(self, position: int) -> list[np.ndarray]:
@@ -421,13 +421,13 @@ class KerasBench(ABC, Generic[E]):
     @cached_property
     def unread_eagerly(self) -> list[str]:
         """Names of the weights that eager execution never reads."""
-        return self._weights.unread_by(self._eagerly_now)
+        return self._weights.unread_by(self._weights.eagerly)
 
     @cached_property
     def _weights(self) -> weights.Weights:
         return weights.Weights(
             self.built.loaded.variables,
-            self._eagerly_now,
+            lambda: self.eager_outputs(self.inputs[: self.trial.batches]),
             self.op_by_op,
             self.built.precision,
             gpu=self.trial.on_accelerator,
@@ -437,9 +437,6 @@ class KerasBench(ABC, Generic[E]):
         """Outputs of a mode for the first inputs, with the weights as they are now."""
         self.reset_state()
         return executable.outputs()
-
-    def _eagerly_now(self) -> list[np.ndarray]:
-        return self.eager_outputs(self.inputs[: self.trial.batches])
 
     def op_by_op(self) -> AbstractContextManager[object]:
         """Within it, code of the model that is a compiled or traced function runs as it stands."""

@@ -21,7 +21,7 @@ import keras
 import numpy as np
 
 from xla_sweeps.backends.keras import building
-from xla_sweeps.backends.keras.bench import REFERENCE_IMAGES, E, KerasBench
+from xla_sweeps.backends.keras.bench import E, KerasBench
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.rounding import moves_on
 from xla_sweeps.backends.keras.sources import LoadedModel
@@ -103,10 +103,8 @@ class ShapesBench(KerasBench[E]):
             free = self.free_model is not self.built
             return free_sizes(twin, self.trial, narrowed=lambda each: each) if free else twin
 
-        batch = self.shape_batches[name]
-        few = keras.tree.map_structure(lambda tensor: tensor[:REFERENCE_IMAGES], batch)
         try:
-            return self.reference_for(few, eager, change)
+            return self.reference_for(self.shape_batches[name], eager, change)
         except Exception:  # dtypes are fixed, or memory does not suffice
             traceback.print_exc()
             return None
@@ -177,10 +175,7 @@ class ShapesBench(KerasBench[E]):
         if agreed.ok:
             return agreed
         moves = moves_on(
-            [self.shape_batches[name]],
-            self._read_free,
-            self.built.precision,
-            seed=facts.seed,
+            [self.shape_batches[name]], self._read_free, self.built.precision, seed=facts.seed
         )
         return compare(reference, moves=moves)
 
