@@ -180,9 +180,6 @@ class KerasBench(ABC, Generic[E]):
             for parts in zip(*outputs, strict=True)
         ]
 
-    def note_kept(self) -> None:
-        """Nothing, where a program says what it needs: what is kept before any mode is built."""
-
     def begin(self) -> None:
         """Set up what needs the final weights."""
 

@@ -68,7 +68,6 @@ class KerasFramework(ABC, Generic[B]):
         if trial.model.weights == "random" and not job.adopts:
             bench.calibrate(rng)
         bench.begin()
-        bench.note_kept()
         if not SCENARIOS[trial.scenario].starts_processes:
             self.start_compiler(job)
         return bench

@@ -53,6 +53,7 @@ class TensorFlow(KerasFramework[Bench]):
         if job.trial.scenario is Scenario.COLD_START and job.adopts:
             return adopt(job, self.name_of_device(job.trial))
         bench = super().build(job)
+        bench.note_kept()
         if isinstance(bench, ColdStartBench):
             bench.share(Path(job.shared))
         return bench
