@@ -254,13 +254,14 @@ def all_layers(model: Any) -> list[Any]:
     return list(model._flatten_layers(include_self=False, recursive=True))
 
 
+def title(layer: Any) -> str:
+    """A layer as `name (Class)`."""
+    return f"{layer.name} ({type(layer).__name__})"
+
+
 def layers_without_xla(layers: Sequence[Any]) -> list[str]:
-    """The layers for which Keras does not use XLA, as `name (Class)`."""
-    return [
-        f"{layer.name} ({type(layer).__name__})"
-        for layer in layers
-        if not getattr(layer, "supports_jit", True)
-    ]
+    """The titles of layers for which Keras does not use XLA."""
+    return [title(layer) for layer in layers if not getattr(layer, "supports_jit", True)]
 
 
 def keras_library_of(model: Any) -> Any:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+from xla_sweeps.backends.keras.building import title
+
 Scope = Callable[[str], AbstractContextManager[object]]
 """Begins something under a name."""
 
@@ -29,11 +31,6 @@ def calls_within(layers: Sequence[Any], scope: Scope) -> Iterator[None]:
                 object.__delattr__(layer, "call")
             else:
                 object.__setattr__(layer, "call", own)
-
-
-def title(layer: Any) -> str:
-    """A layer as `name (Class)`."""
-    return f"{layer.name} ({type(layer).__name__})"
 
 
 def _within(scope: Scope, name: str, call: Any) -> Any:
