@@ -17,8 +17,7 @@ from torch.profiler import record_function
 from xla_sweeps.backends.keras.explain import roofline
 from xla_sweeps.backends.keras.explain.events import Event
 from xla_sweeps.backends.keras.explain.events import Work as OperationWork
-from xla_sweeps.backends.keras.explain.explainer import Explainer, resize_batch
-from xla_sweeps.backends.keras.explain.layers import calls_within
+from xla_sweeps.backends.keras.explain.explainer import Explainer, calls_within, resize_batch
 from xla_sweeps.backends.keras.explain.trace import call_each
 from xla_sweeps.backends.torch.bench import TorchBench
 from xla_sweeps.backends.torch.declaration import BACKEND

@@ -8,7 +8,7 @@ from __future__ import annotations
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -28,6 +28,9 @@ from xla_sweeps.trial import protocol
 from xla_sweeps.trial.failures import diagnose_exception, error_line, error_text
 from xla_sweeps.worker.backend import Framework, Tell
 from xla_sweeps.worker.timing import Executable
+
+Scope = Callable[[str], AbstractContextManager[object]]
+"""Begins something under a name."""
 
 
 class Explainer(ABC):
@@ -179,3 +182,32 @@ def resize_batch(batch: Any, size: int) -> Any:
         return keras.ops.take(tensor, [row % len(tensor) for row in range(size)], axis=0)
 
     return keras.tree.map_structure(take_rows, batch)
+
+
+@contextmanager
+def calls_within(layers: Sequence[Any], scope: Scope) -> Iterator[None]:
+    """Meanwhile, call each layer within a scope that is named `name (Class)`."""
+    wrapped = []
+    for layer in layers:
+        own = vars(layer).get("call")  # tf_keras gives some layers a call of their own
+        try:
+            object.__setattr__(layer, "call", _within(scope, building.title(layer), layer.call))
+        except (AttributeError, TypeError):  # its class does not let it be wrapped
+            continue
+        wrapped.append((layer, own))
+    try:
+        yield
+    finally:
+        for layer, own in wrapped:
+            if own is None:
+                object.__delattr__(layer, "call")
+            else:
+                object.__setattr__(layer, "call", own)
+
+
+def _within(scope: Scope, name: str, call: Any) -> Any:
+    def within(*values: Any, **named: Any) -> Any:
+        with scope(name):
+            return call(*values, **named)
+
+    return within
