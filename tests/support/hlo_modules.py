@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xla_sweeps.backends.keras.hlo import Module
-from xla_sweeps.backends.keras.hlo_messages import TYPES, ModuleMessage, ShapeMessage
+from xla_sweeps.backends.keras.messages import TYPES, ModuleMessage, ShapeMessage
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
-from xla_sweeps.backends.keras.hlo_messages import TYPES, ModuleMessage
+from xla_sweeps.backends.keras.messages import TYPES, ModuleMessage
 
 STEPS_LIMIT = 10_000
 """Loops of more steps are not followed to their end."""

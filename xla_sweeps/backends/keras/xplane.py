@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from xla_sweeps.backends.keras.explain.events import Event
-from xla_sweeps.backends.keras.hlo_messages import ProgramMessage
-from xla_sweeps.backends.keras.messages import declared_pool, message_class
+from xla_sweeps.backends.keras.messages import ProgramMessage, declared_pool, message_class
 
 _PS = 1e-12
 

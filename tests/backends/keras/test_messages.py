@@ -8,7 +8,7 @@ import pytest
 from hlo_modules import dot, message, product
 
 from xla_sweeps.backends.keras.hlo import Module
-from xla_sweeps.backends.keras.hlo_messages import TYPES, ProgramMessage
+from xla_sweeps.backends.keras.messages import TYPES, ProgramMessage
 from xla_sweeps.backends.keras.macs import count_macs
 from xla_sweeps.backends.keras.xplane import SpaceMessage
 
