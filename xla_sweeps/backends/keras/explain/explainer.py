@@ -57,7 +57,6 @@ class Explainer(ABC):
         self.on_cpu = "CPU" in bench.device.upper()
         self.layers = [] if loaded.keras_model is None else building.all_layers(loaded.keras_model)
         self.ran = dict[Mode, Any]()
-        parts_given = {"device": bench.device.upper(), "missing": self.lacks, **parts}
         self.explanation = Explanation(
             model=trial.model.name,
             framework=f"{self.backend.title} {self.version}",
@@ -65,7 +64,7 @@ class Explainer(ABC):
                 f"{each.name}{[trial.batch_size, *each.shape]} {each.dtype}"
                 for each in bench.built.inputs
             ),
-            **parts_given,
+            **{"device": bench.device.upper(), "missing": self.lacks, **parts},
         )
 
     @classmethod
@@ -117,10 +116,8 @@ class Explainer(ABC):
             return
         self.begin(Phase.MEASURE)
         with self.or_missing("roofline"):
-            work, on_cpu, tf32 = self.least_work(), self.on_cpu, self.tf32
-            bound = roofline.measure_roofline(
-                work, self.ran, bind=self.bind, on_cpu=on_cpu, tf32=tf32
-            )
+            peaks = roofline.Peaks(self.bind, on_cpu=self.on_cpu, tf32=self.tf32)
+            bound = roofline.measure_roofline(self.least_work(), self.ran, peaks)
             self.note(roofline=bound)
 
     def break_down(self) -> None:

@@ -51,17 +51,11 @@ Bind = Callable[[Callable[[Any], Any], Any], Sequence[timing.Executable]]
 
 
 def measure_roofline(
-    work: Work,
-    executables: Mapping[Mode, timing.Executable],
-    *,
-    bind: Bind,
-    on_cpu: bool,
-    tf32: bool = False,
+    work: Work, executables: Mapping[Mode, timing.Executable], peaks: Peaks
 ) -> Roofline:
     """The bound of a model, and the share of it that each mode, called before, achieves."""
     dtypes = [DTYPES[kind] for kind in work.macs_by_type if kind in DTYPES]
     calls_s = {str(mode): call_s(executable) for mode, executable in executables.items()}
-    peaks = Peaks(bind, on_cpu=on_cpu, tf32=tf32)
     return roofline(work, (*map(peaks.matmul, dtypes), *peaks.memory()), calls_s)
 
 
@@ -86,7 +80,7 @@ def call_s(executable: timing.Executable) -> float:
 class Peaks:
     """Measure the most that a device does; the threads of a CPU can be moved to one core."""
 
-    def __init__(self, bind: Bind, *, on_cpu: bool, tf32: bool = False) -> None:
+    def __init__(self, bind: Bind, *, on_cpu: bool, tf32: bool) -> None:
         self._bind, self._on_cpu, self._tf32 = bind, on_cpu, tf32
 
     def matmul(self, dtype: str) -> Peak:
