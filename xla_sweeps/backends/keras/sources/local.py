@@ -66,7 +66,8 @@ _BY_CODE = "measure it where its code is: path=net.py:build, or xs.measure(model
 def _load_keras(path: str, module: str | None) -> Any:
     own = vars(import_named(module, f"import={module}")) if module else {}
     custom = {name: value for name, value in own.items() if callable(value) and name[0] != "_"}
-    library, how = _library_of(path), {} if _is_of_keras_2(path) else {"safe_mode": False}
+    library = _library_of(path)
+    how = {"safe_mode": False} if library is keras else {}
     try:
         return load_file(library, path, custom_objects=custom, **how)
     except MemoryError:
@@ -90,23 +91,18 @@ def load_file(library: Any, path: str | Path, **how: Any) -> Any:
         return library.models.load_model(path, compile=False, **how)
 
 
-def _is_of_keras_2(path: str) -> bool:
-    """True for a file in HDF5 that Keras 1 or 2 wrote, or tf_keras, by the version in it."""
-    if not path.endswith((".h5", ".hdf5")):
-        return False
-    h5py = importlib.import_module("h5py")  # which both Keras need for such a file; no types
-
-    with h5py.File(path) as file:
-        return str(file.attrs.get("keras_version", "")).startswith(("1.", "2."))
-
-
 def _library_of(path: str) -> Any:
-    """The Keras that wrote a file.
+    """The Keras that wrote a file: tf_keras for Keras 1 or 2, by the version in a file in HDF5.
 
     Raises:
         ConfigError: Keras 2 wrote it, and the engine is not TensorFlow.
     """
-    if not _is_of_keras_2(path):
+    if not path.endswith((".h5", ".hdf5")):
+        return keras
+    h5py = importlib.import_module("h5py")  # which both Keras need for such a file; no types
+    with h5py.File(path) as file:
+        version = str(file.attrs.get("keras_version", ""))
+    if not version.startswith(("1.", "2.")):
         return keras
     if keras.backend.backend() != "tensorflow":
         raise ConfigError(
