@@ -112,8 +112,7 @@ def computed_in(loaded: LoadedModel, asked: str) -> Precision:
 
 def float_types(loaded: LoadedModel) -> set[str]:
     """The floating types that the layers of a Keras model compute in."""
-    layers = [] if loaded.keras_model is None else all_layers(loaded.keras_model)
-    types = {str(getattr(layer, "compute_dtype", "")) for layer in layers}
+    types = {str(getattr(each, "compute_dtype", "")) for each in all_layers(loaded.keras_model)}
     return {name for name in types if "float" in name}
 
 
@@ -249,9 +248,9 @@ def _taking_statistics(layers: Sequence[Any]) -> Iterator[list[tuple[int, int]]]
 def all_layers(model: Any) -> list[Any]:
     """All layers of a Keras model, including layers of layers, which `model.layers` leaves out.
 
-    Uses a private method, tried on Keras 3.15.1 and tf_keras 2.21.0.
+    None has none. Uses a private method, tried on Keras 3.15.1 and tf_keras 2.21.0.
     """
-    return list(model._flatten_layers(include_self=False, recursive=True))
+    return [] if model is None else list(model._flatten_layers(include_self=False, recursive=True))
 
 
 def title(layer: Any) -> str:

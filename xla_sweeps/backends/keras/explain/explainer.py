@@ -55,7 +55,7 @@ class Explainer(ABC):
         self.bench, self.tell, self.batch = bench, tell, loaded.batch
         self.precision, self.tf32 = trial.precision, trial.tf32
         self.on_cpu = "CPU" in bench.device.upper()
-        self.layers = [] if loaded.keras_model is None else building.all_layers(loaded.keras_model)
+        self.layers = building.all_layers(loaded.keras_model)
         self.ran = dict[Mode, Any]()
         self.explanation = Explanation(
             model=trial.model.name,

@@ -118,10 +118,10 @@ def stateful_resets(model: Any) -> list[Callable[[], None]]:
     Keras 3 names it `reset_state`, tf_keras `reset_states`; None has no layers.
     """
     layers = model._flatten_layers(include_self=False, recursive=True) if model else ()
-    kept = [layer for layer in layers if getattr(layer, "stateful", False) is True]
     resets = [
         getattr(layer, "reset_state", None) or getattr(layer, "reset_states", None)
-        for layer in kept
+        for layer in layers
+        if getattr(layer, "stateful", False) is True
     ]
     return [reset for reset in resets if reset]
 

@@ -33,14 +33,7 @@ def from_specs(
     )
     fix = f"give every input, with your sizes: 'input_spec=[{whole}]'"
     return tuple(
-        _from_spec(
-            name,
-            spec,
-            resolution=resolution,
-            where=f"{where}: the input {shown}",
-            fix=fix,
-            free=free,
-        )
+        _from_spec(name, spec, resolution, free, where=f"{where}: the input {shown}", fix=fix)
         for name, (shown, spec) in zip(names, specs.items(), strict=True)
     )
 
@@ -55,7 +48,7 @@ def _spec_text(name: str, spec: Any) -> str:
 
 
 def _from_spec(
-    name: str, spec: Any, resolution: int | None, *, where: str, fix: str, free: int | None
+    name: str, spec: Any, resolution: int | None, free: int | None, *, where: str, fix: str
 ) -> InputSpec:
     sizes = _sizes(spec)
     if _dtype(spec) == "string":

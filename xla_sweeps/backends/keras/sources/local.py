@@ -162,17 +162,10 @@ def _from_keras(
     structure = _nesting(model, declared)
     inputs = spec.inputs
     if not inputs and declared:
-        by_name = (
-            structure
-            if isinstance(structure, Mapping)
-            else {given.name: given for given in declared}
-        )
-        drawn = from_specs(
-            by_name,
-            resolution=spec.resolution_px,
-            where=_where(spec),
-            free=spec.recipe.get("free_size"),
-        )
+        is_named = isinstance(structure, Mapping)
+        by_name = structure if is_named else {given.name: given for given in declared}
+        free = spec.recipe.get("free_size")
+        drawn = from_specs(by_name, resolution=spec.resolution_px, where=_where(spec), free=free)
         ranges = map(_index_ranges(model).get, map(id, keras.tree.flatten(by_name)))
         inputs = tuple(
             replace(given, low=bounds[0], high=bounds[1]) if bounds else given
@@ -256,7 +249,6 @@ def _from_callable(built: Callable[..., Any], spec: ModelSpec, batch_size: int) 
         inputs=inputs,
         variables=own.weights_of(built) if own else _variables_of(built),
         module=built if own else None,
-        rebuildable=True,
         eager_is_graph=graph,
     )
 
