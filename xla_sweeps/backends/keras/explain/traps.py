@@ -87,9 +87,7 @@ def look_for(table: Mapping[TrapName, Look], model: Any, after: Phase) -> Iterat
             traceback.print_exc()
             finding = unknown(error_line(error))
         places = tuple(dict.fromkeys(finding.places))
-        yield Trap(
-            name=name, state=finding.state, what=finding.what, fix=finding.fix, places=places
-        )
+        yield Trap(name=name, **finding._replace(places=places)._asdict())
 
 
 LOOKS: Looks = {}
@@ -144,11 +142,7 @@ def find_other_values(model: Any) -> Finding:
     seen = {trap.name for trap in model.explanation.traps if trap.state is State.FOUND}
     if TrapName.OTHER_RANDOM_NUMBERS in seen:
         return _RANDOM
-    if (
-        isinstance(plain, Exception)
-        or isinstance(again, Exception)
-        or isinstance(compiled, Exception)
-    ):
+    if any(isinstance(ran, Exception) for ran in (plain, again, compiled)):
         return _NO_OUTPUTS
     if not agreement.deterministic(plain, again):
         return _RANDOM

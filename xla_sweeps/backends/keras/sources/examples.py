@@ -26,18 +26,12 @@ def load(spec: ModelSpec) -> LoadedModel:
     if name not in _EXAMPLES:
         raise unknown_name("example", name, _EXAMPLES)
     model = _EXAMPLES[name](library_of(spec), spec.inputs[0].shape[0])
-    if len(model.inputs) == 1:
-        return LoadedModel.of_keras(model, (_signal(model.inputs[0]),))
-    return LoadedModel.of_keras(model, tuple(map(_input, model.inputs)), pack=list)
-
-
-def _input(declared: Any) -> InputSpec:
-    return InputSpec(shape=tuple(declared.shape[1:]), high=1.0, name=declared.name)
-
-
-def _signal(declared: Any) -> InputSpec:
-    """Values of mean 0 and variance 1."""
-    return InputSpec(shape=tuple(declared.shape[1:]), low=-_ROOT_3, high=_ROOT_3)
+    shapes = {declared.name: tuple(declared.shape[1:]) for declared in model.inputs}
+    if len(shapes) == 1:  # values of mean 0 and variance 1
+        (shape,) = shapes.values()
+        return LoadedModel.of_keras(model, (InputSpec(shape=shape, low=-_ROOT_3, high=_ROOT_3),))
+    inputs = [InputSpec(shape=shape, high=1.0, name=name) for name, shape in shapes.items()]
+    return LoadedModel.of_keras(model, tuple(inputs), pack=list)
 
 
 def _sum_of_products(library: Any, side: int) -> Any:
