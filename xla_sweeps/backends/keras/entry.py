@@ -16,10 +16,8 @@ from xla_sweeps.worker.replicate import Replicate
 def serve(backend: Backend, *, framework: str, explainer: str) -> None:
     """Serve the parent of an engine's worker, and load nothing of it before a request asks for it.
 
-    Args:
-        backend: the engine's declaration.
-        framework: class that satisfies `worker.backend.Framework`, as `module:Name` in its package.
-        explainer: subclass of `Explainer`, likewise.
+    `framework` names a class that satisfies `worker.backend.Framework`, as `module:Name` in the
+    engine's package; `explainer` a subclass of `Explainer`, likewise.
     """
 
     def load(name: str) -> Any:

@@ -51,10 +51,7 @@ class Executable(ABC):
     def bind(cls, call: Callable[[Any], Any], mode: Mode, inputs: Sequence[Any]) -> Self:
         """Bind a forward pass to a mode; what is traced is traced here, and that is timed.
 
-        Args:
-            call: the forward pass.
-            mode: what to bind it to.
-            inputs: batches of one shape and dtype, on the device.
+        Inputs are batches of one shape and dtype, on the device.
         """
 
     @abstractmethod
@@ -130,19 +127,14 @@ class Executable(ABC):
         return self.read(self.last)
 
     def effective(self, *, device: str) -> dict[str, Any]:
-        """Evidence of what is in force, read back after the first call.
+        """Evidence of what is in force, read back after the first call: `in_force` and `reason`.
 
-        Returns:
-            `in_force` (bool) and `reason`, with the engine's evidence: `device` of the outputs, and
-            `elsewhere`, those of them that are not `device`.
+        And the engine's own: `device` of the outputs, and `elsewhere`, those of them that are not
+        `device`.
         """
         evidence, problems = self.proof(device)
-        return {
-            **self.figures,
-            **evidence,
-            "in_force": not problems,
-            "reason": "; ".join(problems),
-        }
+        verdict = {"in_force": not problems, "reason": "; ".join(problems)}
+        return {**self.figures, **evidence, **verdict}
 
     def extras(self) -> dict[str, Any]:
         """Figures besides the times of calls, by their names in `ModeOutcome`."""

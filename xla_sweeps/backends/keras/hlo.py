@@ -125,9 +125,7 @@ class Module:
     def follow(self, loop: Any, state: Value) -> tuple[int | None, Value]:
         """Follow a `while`: the number of its steps, and what stays the same in them.
 
-        Returns:
-            The number of steps, None where it cannot be known; and the tuple, with None for what
-            changes.
+        None is a number that cannot be known; in the tuple, what changes.
         """
         body, condition = self.computations_of(loop)
         same = state

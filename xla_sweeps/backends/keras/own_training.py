@@ -38,10 +38,7 @@ def has_own_step(model: Any, trial: Trial) -> bool:
 def compiled_optimizer(model: Any) -> Any:
     """A new optimizer like the one that a model was compiled with; None if it was not.
 
-    Of a schedule it has the first rate.
-
-    Raises:
-        ConfigError: it cannot be made again.
+    Of a schedule it has the first rate. `ConfigError` if it cannot be made again.
     """
     own = getattr(model, "optimizer", None)
     if own is None:
@@ -106,14 +103,9 @@ def batches_for(
     *,
     run: Callable[[Any], object],
 ) -> Sequence[Any]:
-    """Batches as the model's `train_step` takes them, found by running it eagerly on the first.
+    """Batches as the model's `train_step` takes them, found by what `run` does with the first.
 
-    Args:
-        model: of the user's own.
-        trial: what is measured.
-        inputs: batches of inputs.
-        labels: their labels where they are known; else drawn for the loss that it is compiled with.
-        run: runs it on a batch.
+    Labels that are not known are drawn for the loss that it is compiled with.
 
     Raises:
         XlaSweepsError: it takes neither; the message has the reason of the likelier one.

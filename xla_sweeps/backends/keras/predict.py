@@ -22,14 +22,10 @@ from xla_sweeps.system.text import count_noun
 
 @dataclass
 class Calls:
-    """`predict` of a model with the function that Keras made for a mode.
-
-    Attributes:
-        model: the model itself, not one around it, of which PyTorch captures less.
-        made: its `predict_function` in this mode.
-    """
+    """`predict` of a model with the function that Keras made for a mode."""
 
     model: Any = None
+    """The model itself, not one around it, of which PyTorch captures less."""
     made: Any = None
 
     takes_numpy = True
@@ -48,11 +44,7 @@ class Predicting(KerasBench[E]):
 
     @staticmethod
     def step(loaded: LoadedModel, spec: ModelSpec) -> Callable[[Any], Any]:
-        """A forward pass of a Keras model.
-
-        Raises:
-            ConfigError: it is none.
-        """
+        """A forward pass of a Keras model; `ConfigError` if it is none."""
         if loaded.keras_model is None:
             raise ConfigError(
                 f"scenario=predict: {spec.name} from source={spec.source} is no Keras model, so it "
@@ -82,11 +74,7 @@ class Predicting(KerasBench[E]):
 
 
 class PredictingOnly(Predicting[E]):
-    """Every mode is `predict` of the model itself.
-
-    Attributes:
-        executable_class: the engine's executables, which are `Calls`.
-    """
+    """Every mode is `predict` of the model itself, by the engine's executables that are `Calls`."""
 
     executable_class: ClassVar[type[Any]]
 
@@ -119,13 +107,10 @@ def why_lowered(model: Any, otherwise: str = "") -> str:
 
 
 def compiled_step(made: Any, attribute: str) -> Any:
-    """The function of one step in what Keras made of a model; None without one.
+    """The function of one step in what Keras made, such as `train_function`; None without one.
 
-    Reads the closures of Keras 3's, tried on 3.15.1; tf_keras's is such a function itself.
-
-    Args:
-        made: such as `model.train_function`.
-        attribute: that only functions have which the engine compiles.
+    It has an attribute that only functions have which the engine compiles. Reads the closures of
+    Keras 3's, tried on 3.15.1; tf_keras's is such a function itself.
     """
     if hasattr(made, attribute):
         return made

@@ -72,14 +72,10 @@ def trusted_outputs(
     precision: Precision,
     again: Callable[[], list[np.ndarray]] | None = None,
 ) -> list[np.ndarray]:
-    """Outputs in float64, not computed by one program if that is far from eager's.
+    """Outputs in float64, not computed by one program if that is far from eager's first call.
 
-    Args:
-        compute: computes them in what it is given.
-        engine: whose one program is tried first.
-        eager: outputs of the first eager call.
-        precision: of these.
-        again: makes that call once more, of a model whose layers the one in float64 may share.
+    `compute` computes them in what it is given; `again` makes that eager call once more, of a model
+    whose layers the one in float64 may share.
 
     Raises:
         XlaSweepsError: the model computes something else by now, so that no outputs are its.

@@ -156,9 +156,8 @@ class Trainer(ABC):
     def run_eagerly(self) -> bool:
         """Run the first steps eagerly, then what shows how exact they are.
 
-        Returns:
-            Whether they are the same with equal inputs; where random layers are off, with other
-            random numbers of the model too. Otherwise nothing can be verified.
+        True if they are the same with equal inputs; where random layers are off, with other random
+        numbers of the model too. Otherwise nothing can be verified.
         """
         rng, few = np.random.default_rng(0), self.batches[: learning.STEPS]
         with self.silent():
@@ -239,12 +238,7 @@ class Trainer(ABC):
 
 
 class Training(KerasBench[E]):
-    """A model that is trained.
-
-    Attributes:
-        trainer_class: the engine's.
-        trainer: what every mode trains.
-    """
+    """A model that is trained: every mode trains what its trainer has."""
 
     trainer_class: ClassVar[type[Trainer]]
     trainer: Trainer

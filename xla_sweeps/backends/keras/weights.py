@@ -43,20 +43,14 @@ FIX = (
 
 @dataclass
 class Weights:
-    """The weights of a model, and what its code makes of them.
-
-    Attributes:
-        variables: of the model.
-        eagerly: computes the outputs.
-        op_by_op: within it functions of the model run operation by operation.
-        precision: of the model; it sets the tolerance.
-        gpu: whether a GPU computes.
-    """
+    """The weights of a model, and what its code makes of them."""
 
     variables: Sequence[Any]
     eagerly: Call
     op_by_op: Callable[[], AbstractContextManager[object]]
+    """Within it functions of the model run operation by operation."""
     precision: Precision
+    """Sets the tolerance, with whether a GPU computes."""
     gpu: bool
 
     def unread_by(self, call: Call) -> list[str]:

@@ -11,11 +11,7 @@ from xla_sweeps.schema.explanation import Kind
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event of a profiler: an operation, a kernel, or a step of the runtime.
-
-    Attributes:
-        on_gpu: whether a GPU ran it.
-    """
+    """An event of a profiler: an operation, a kernel, or a step of the runtime."""
 
     name: str
     start_s: float

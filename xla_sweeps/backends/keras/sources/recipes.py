@@ -41,11 +41,8 @@ def load(spec: ModelSpec) -> LoadedModel:
 def construct(library: Any, recipe: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
     """Call a recipe's constructor; arguments that are recipes are constructed first.
 
-    Args:
-        library: the module with `models` and `layers`.
-        recipe: `constructor`, `arguments`, and the names of the arguments that take the input's
-            shape (`shape`) or its height and width (`size`).
-        shape: shape of one input, without the batch.
+    A recipe has `constructor`, `arguments`, and the names of the arguments that take the shape of
+    an input without the batch (`shape`) or its height and width (`size`).
 
     Raises:
         ConfigError: the installed version has no such constructor.
