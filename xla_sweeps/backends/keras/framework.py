@@ -31,11 +31,7 @@ class KerasFramework(ABC, Generic[B]):
 
     @abstractmethod
     def name_of_device(self, trial: Trial) -> str:
-        """The trial's device as the engine names it.
-
-        Raises:
-            DeviceError: the engine does not see it.
-        """
+        """The trial's device as the engine names it; `DeviceError` if it does not see it."""
 
     def configure(self, trial: Trial) -> None:
         """Set the seeds of the whole process."""

@@ -67,11 +67,7 @@ class ShapesBench(KerasBench[E]):
         return nullcontext()
 
     def begin(self) -> None:
-        """Draw a batch of each shape, and call the model on each.
-
-        Raises:
-            ConfigError: the model does not take one of them.
-        """
+        """Draw a batch of each shape, and call the model on each; `ConfigError` if it fails."""
         super().begin()
         rng, given = np.random.default_rng(self.trial.seed), self.built.inputs
         for name in dict.fromkeys(self.trial.shapes):

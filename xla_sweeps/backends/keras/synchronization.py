@@ -35,11 +35,7 @@ def waits(
     wait: str,
     clock: pacing.Clock = time.perf_counter_ns,
 ) -> dict[str, Any]:
-    """The record of a synchronization that waits for each of these, which `wait` names.
-
-    Raises:
-        XlaSweepsError: it does not wait.
-    """
+    """The record of a synchronization, which `wait` names; `XlaSweepsError` if it does not wait."""
     tests = {
         label: timing.sync_self_test(each, seconds=CHAIN_S, clock=clock)
         for label, each in executables.items()

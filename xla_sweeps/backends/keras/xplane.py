@@ -67,11 +67,7 @@ class Space:
                     )
 
     def program(self, function: str) -> Any:
-        """The optimized program that ran of a function, an `HloModuleProto`.
-
-        Raises:
-            ValueError: the profiler has none.
-        """
+        """The optimized program that ran of a function, an `HloModuleProto`; else `ValueError`."""
         for name, content in self._programs():
             if f"{function}_" in name:
                 return ProgramMessage.FromString(content).hlo_module

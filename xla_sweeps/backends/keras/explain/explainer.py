@@ -88,11 +88,7 @@ class Explainer(ABC):
 
     @abstractmethod
     def least_work(self) -> explanation.Work:
-        """The least work of one call.
-
-        Raises:
-            XlaSweepsError: it is not known.
-        """
+        """The least work of one call; `XlaSweepsError` if it is not known."""
 
     @abstractmethod
     def traced_calls(self) -> tuple[Sequence[Event], Mapping[Mode, Mapping[str, Work]]]:

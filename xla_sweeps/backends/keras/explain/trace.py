@@ -59,11 +59,7 @@ def call_each(
 def time_of(
     events: Sequence[Event], work: Mapping[Mode, Mapping[str, Work]], *, plain: bool = False
 ) -> Time:
-    """Break down the time of two modes.
-
-    Raises:
-        ValueError: the profiler did not see one of them.
-    """
+    """Break down the time of two modes; `ValueError` if the profiler did not see one of them."""
     calls = [fastest_call(events, mode, each) for mode, each in work.items()]
     layered = all(any(_by_layer(call)) for call in calls)
     return Time(
@@ -75,11 +71,7 @@ def time_of(
 
 
 def fastest_call(events: Sequence[Event], mode: Mode, work: Mapping[str, Work]) -> Call:
-    """The fastest call of a mode, and what ran in it.
-
-    Raises:
-        ValueError: the profiler did not see one.
-    """
+    """The fastest call of a mode, and what ran in it; `ValueError` if the profiler saw none."""
     calls = [event for event in events if event.name == f"{_MARK}{mode}" and not event.on_gpu]
     if not calls:
         raise ValueError(f"the profiler saw no call of {mode}")
