@@ -52,12 +52,10 @@ class Objective:
     Attributes:
         heads: of each output, in order; None for one without a loss.
         structure: what the model returns, which nests its outputs.
-        probabilities: whether the scores of classes are probabilities and not logits.
     """
 
     heads: Sequence[HeadLoss | None]
     structure: Any
-    probabilities: bool = False
 
     @property
     def classes_shape(self) -> tuple[int, ...]:
@@ -123,10 +121,9 @@ def objective_of(model: Any, outputs: Any, trial: Trial, library: Any) -> Object
         if any(made):
             return Objective(heads=made, structure=outputs)
     head = scores_of(heads, trial)
-    probabilities, classes = adds_up_to_one(head), head.shape[-1]
-    loss = library.losses.SparseCategoricalCrossentropy(from_logits=not probabilities)
-    scores = HeadLoss(loss=loss, shape=tuple(head.shape[:-1]), classes=classes)
-    return Objective(heads=[scores], structure=outputs, probabilities=probabilities)
+    loss = library.losses.SparseCategoricalCrossentropy(from_logits=not adds_up_to_one(head))
+    scores = HeadLoss(loss=loss, shape=tuple(head.shape[:-1]), classes=head.shape[-1])
+    return Objective(heads=[scores], structure=outputs)
 
 
 def scores_of(heads: Sequence[Any], trial: Trial) -> Any:
