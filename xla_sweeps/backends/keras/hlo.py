@@ -96,10 +96,8 @@ class Module:
                 elif instruction.opcode not in NO_WORK:
                     yield instruction
 
-    def values(
-        self, computation: Any, parameters: Sequence[Value] | None = None
-    ) -> Callable[[Any], Value]:
-        """Values of a computation's instructions: of scalars and tuples."""
+    def values(self, parameters: Sequence[Value] | None) -> Callable[[Any], Value]:
+        """Values of instructions of a computation with these parameters: of scalars and tuples."""
 
         @cache
         def value(number: int) -> Value:
@@ -120,7 +118,7 @@ class Module:
 
     def result(self, computation: Any, parameters: Sequence[Value]) -> Value:
         """Value that a computation returns, as far as that is known."""
-        return self.values(computation, parameters)(self.root(computation))
+        return self.values(parameters)(self.root(computation))
 
     def follow(self, loop: Any, state: Value) -> tuple[int | None, Value]:
         """Follow a `while`: the number of its steps, and what stays the same in them.

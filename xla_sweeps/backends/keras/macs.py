@@ -33,7 +33,7 @@ def _of_computation(
     module: Module, computation: Any, parameters: Sequence[Value] | None
 ) -> MacCount:
     count = MacCount()
-    value = module.values(computation, parameters)
+    value = module.values(parameters)
     for instruction in module.live(computation):
         operands = module.operands(instruction)
         if own := _OWN.get(instruction.opcode):
