@@ -159,7 +159,7 @@ def compare(
         _compare_head(output, wanted, exact, move, tolerance, classes=classes)
         for output, wanted, exact, move in zip(outputs, eager, references, head_moves, strict=True)
     ]
-    return worst(filter(None, heads)) if any(heads) else _refuse(SILENT)
+    return worst(filter(None, heads)) if any(heads) else refuse(SILENT)
 
 
 def is_plausible(reference: Outputs, eager: Outputs, precision: Precision) -> bool:
@@ -219,7 +219,7 @@ def compare_detections(
     if other_shapes := _other_shapes(outputs, eager):
         return other_shapes
     if not eager[3].sum():
-        return _refuse("eager finds no box, so any mode that finds none would agree with it")
+        return refuse("eager finds no box, so any mode that finds none would agree with it")
     share, moved = _match_boxes(outputs, eager, BOX_TOLERANCE[precision])
     by_itself, _ = _match_boxes(nudged, eager, BOX_TOLERANCE[precision])
     wanted = max(FEWEST_FOUND, min(BOXES_FOUND, by_itself - SLACK))
@@ -265,7 +265,7 @@ def _compare_head(
     scale = _scale(eager)
     if scale < SMALLEST_OUTPUT:
         vanishes = _scale(output) < SMALLEST_OUTPUT
-        return None if vanishes else _refuse("eager's output vanishes, and this mode's does not")
+        return None if vanishes else refuse("eager's output vanishes, and this mode's does not")
     apart = np.abs(output - eager)
     reason, allowed = _find_difference(apart, eager, scale, tolerance)
     if silent and not reason:
@@ -355,7 +355,7 @@ def _not_finite_elsewhere(
     else:
         return None
     if reference is not None and np.isfinite(reference[~finite[: len(reference)]]).any():
-        return _refuse("eager's own output overflows: in float64 it is finite")
+        return refuse("eager's own output overflows: in float64 it is finite")
     return Agreement(rmse_rel=None, top1_match=None, ok=False, reason=reason)
 
 
@@ -401,7 +401,8 @@ def _top1(output: np.ndarray, eager: np.ndarray, margin: float) -> tuple[float, 
     return float((predicted == wanted).mean()), bool((lead > 2 * margin).any())
 
 
-def _refuse(reason: str) -> Agreement:
+def refuse(reason: str) -> Agreement:
+    """The comparison with what cannot be compared."""
     return Agreement(rmse_rel=None, top1_match=None, ok=False, reason=reason, refused=True)
 
 

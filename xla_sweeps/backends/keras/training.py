@@ -24,7 +24,7 @@ from xla_sweeps.schema.backend import Backend
 from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import COMPILED, Precision, Trial
-from xla_sweeps.worker import learning
+from xla_sweeps.worker import agreement, learning
 from xla_sweeps.worker.backend import Tell
 from xla_sweeps.worker.learning import FirstSteps
 
@@ -270,7 +270,8 @@ class Training(KerasBench[E]):
     def comparison(self, executable: E, position: int = 0) -> Callable[[], Agreement]:
         """Run the first steps of a mode; returns what compares them with eager's."""
         if not self.deterministic:  # what follows would be compared with random numbers
-            return partial(refusal, "two eager runs of the first step on equal inputs differ")
+            differ = "two eager runs of the first step on equal inputs differ"
+            return partial(agreement.refuse, differ)
         steps = self.trainer.first_steps(executable, partial(self.make, executable.mode))
         return self.comparing(executable, steps)
 
@@ -376,8 +377,3 @@ def raw(variable: Any) -> Any:
 def loss_in(returned: Any) -> float:
     """The loss in what a step returns: a scalar, or Keras's list of it."""
     return float(np.ravel(keras.ops.convert_to_numpy(returned))[0])
-
-
-def refusal(reason: str) -> Agreement:
-    """The comparison with first steps that cannot be compared."""
-    return Agreement(rmse_rel=None, top1_match=None, ok=False, reason=reason, refused=True)

@@ -20,6 +20,7 @@ from xla_sweeps.backends.torch.modes import ENGINE, TorchExecutable, compile_cal
 from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.modes import Execution, Mode
 from xla_sweeps.schema.trial import Trial
+from xla_sweeps.worker import agreement
 
 
 class Trainer(training.Trainer):
@@ -79,5 +80,5 @@ class TrainBench(training.Training[TorchExecutable], TorchBench):
         drawing = self.trainer.random_layers
         if drawing and executable.mode.execution is not Execution.EAGER:
             named = f"torch.compile draws other random numbers than eager in {drawing[0][0].name}"
-            return partial(training.refusal, named)
+            return partial(agreement.refuse, named)
         return super().comparison(executable, position)
