@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from hlo_modules import dot, message, product
 
-from xla_sweeps.backends.keras.hlo import Module
+from xla_sweeps.backends.keras.hlo import Module, count_macs
 from xla_sweeps.backends.keras.messages import TYPES, ProgramMessage
-from xla_sweeps.backends.keras.macs import count_macs
 from xla_sweeps.backends.keras.xplane import SpaceMessage
 
 

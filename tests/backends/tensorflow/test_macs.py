@@ -9,9 +9,8 @@ import pytest
 import tensorflow as tf
 from hlo_modules import Op, constant, convolution, dot, element, module, op, parameter, product
 
-from xla_sweeps.backends.keras.hlo import Module
+from xla_sweeps.backends.keras.hlo import Module, count_macs
 from xla_sweeps.backends.keras.mac_count import MacCount
-from xla_sweeps.backends.keras.macs import count_macs
 from xla_sweeps.backends.tensorflow.operations import lower
 
 pytestmark = pytest.mark.tf

@@ -18,8 +18,8 @@ import tensorflow as tf
 
 from xla_sweeps.backends.keras.bench import KerasBench
 from xla_sweeps.backends.keras.building import BuiltModel, all_layers
+from xla_sweeps.backends.keras.hlo import count_macs
 from xla_sweeps.backends.keras.mac_count import MacCount
-from xla_sweeps.backends.keras.macs import count_macs
 from xla_sweeps.backends.keras.sources import OWN, Wrap
 from xla_sweeps.backends.keras.synchronization import TRIVIAL_SYNCHRONIZATION, waits
 from xla_sweeps.backends.tensorflow import devices, memory, modes

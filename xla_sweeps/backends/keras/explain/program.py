@@ -9,8 +9,7 @@ from typing import Any
 
 from xla_sweeps.backends.keras.explain.roofline import bytes_of
 from xla_sweeps.backends.keras.explain.trace import Work
-from xla_sweeps.backends.keras.hlo import NO_WORK, Module, size_bytes
-from xla_sweeps.backends.keras.macs import count_macs
+from xla_sweeps.backends.keras.hlo import NO_WORK, Module, count_macs, size_bytes
 from xla_sweeps.schema import explanation
 from xla_sweeps.schema.explanation import Fusion, Kind, Program
 from xla_sweeps.worker.lines import innermost_line
