@@ -357,7 +357,7 @@ def a_twin_of_fixed_types() -> Any:
     desks = [Desk(functools.partial(make, casts=casts), library=OWN) for casts in (False, True)]
     return [
         [each.flagged.note for each in desk.heard if isinstance(each, protocol.Caveat)]
-        or str(desk.bench.reference[0].dtype)
+        or str(desk.bench.references[0][0].dtype)
         for desk in desks
     ]
 

@@ -43,13 +43,14 @@ def bench() -> Bench:
 def test_the_reference_is_computed_once_a_mode_is_not_close_to_eager(bench: Bench) -> None:
     prepared = prepare_modes(job(SMALL), bench, Heard())
     assert prepared["graph"].outcome.status is Status.OK
-    assert bench.reference is None
+    assert not bench.references
     assert "reference" not in bench.seconds
     noise = np.random.default_rng(1).normal(size=bench.eager[0].shape)
     scale = np.abs(bench.eager[0]).max()
-    inexact = replace(bench, seconds={}, eager=[bench.eager[0] + 1e-3 * scale * noise])
+    moved = [bench.eager[0] + 1e-3 * scale * noise]
+    inexact = replace(bench, seconds={}, eager=moved, references={})
     outcome = prepare_modes(job(SMALL), inexact, Heard())["graph"].outcome
-    assert inexact.reference is not None
+    assert inexact.references[0]
     assert outcome.status is Status.OK  # eager is further from float64 than graph is
     assert outcome.agreement is not None
     assert outcome.agreement.rmse_ref_rel is not None
@@ -59,17 +60,18 @@ def test_random_numbers_of_the_model_are_not_eagers_own_error(bench: Bench) -> N
     """A mode 0.9 % off beside noise of 0.5 %: by float64 alone it would be as close as eager."""
     noise = np.random.default_rng(1).normal(size=bench.eager[0].shape)
     scale = np.abs(bench.eager[0]).max()
-    noisy = replace(bench, seconds={}, eager=[bench.eager[0] + 5e-3 * scale * noise])
+    moved = [bench.eager[0] + 5e-3 * scale * noise]
+    noisy = replace(bench, seconds={}, eager=moved, references={})
     assert prepare_modes(job(SMALL), noisy, Heard())["graph"].outcome.status is Status.OK
-    noisy = replace(noisy, seconds={}, reference=None, deterministic=False)
+    noisy = replace(noisy, seconds={}, references={}, deterministic=False)
     outcome = prepare_modes(job(SMALL), noisy, Heard())["graph"].outcome
     assert outcome.status is Status.NONDETERMINISTIC
-    assert noisy.reference is None
+    assert not noisy.references
 
 
 def test_publish_computes_the_reference_in_the_first_replicate() -> None:
-    assert set_up(job(PUBLISH, 0), Heard()).reference is not None
-    assert set_up(job(PUBLISH, 1), Heard()).reference is None
+    assert set_up(job(PUBLISH, 0), Heard()).references[0]
+    assert not set_up(job(PUBLISH, 1), Heard()).references
 
 
 def test_the_float64_model_is_gone_before_the_next_mode(bench: Bench) -> None:
@@ -82,7 +84,7 @@ def test_the_float64_model_is_gone_before_the_next_mode(bench: Bench) -> None:
     gc.disable()
     try:
         others = wide()  # of earlier tests in this process
-        replace(bench, seconds={}).add_reference(Heard().send)
+        replace(bench, seconds={}, references={}).add_reference(Heard().send)
         assert wide() == others
     finally:
         gc.enable()
@@ -103,7 +105,8 @@ def planted(bench: Bench, position: int, factor: float) -> Bench:
                 self.inputs,
             )
 
-    return Wrong(**{each.name: getattr(bench, each.name) for each in fields(bench)})
+    given = {each.name: getattr(bench, each.name) for each in fields(bench)}
+    return Wrong(**{**given, "references": {}})
 
 
 @pytest.mark.parametrize(
@@ -131,9 +134,9 @@ def test_a_later_input_has_a_reference_of_its_own(bench: Bench) -> None:
     scale = np.abs(bench.later[0][0]).max()
     noise = np.random.default_rng(1).normal(size=bench.later[0][0].shape)
     moved = [bench.later[0][0] + 1e-3 * scale * noise]
-    inexact = replace(bench, seconds={}, later=[moved, bench.later[1]], later_references={})
+    inexact = replace(bench, seconds={}, later=[moved, bench.later[1]], references={})
     outcome = warm_modes(job(SMALL), inexact, Heard())["graph"]
-    assert list(inexact.later_references) == [1]
+    assert list(inexact.references) == [0, 1]
     assert outcome.status is Status.OK  # eager is further from float64 than graph is
     expected = bench.eager_outputs([bench.inputs[2]])
     assert bench.eager_of(2)[0] == pytest.approx(expected[0])
@@ -145,7 +148,7 @@ def test_a_later_input_whose_reference_fails_is_compared_with_eager_alone(
     """A mode is compared again as long as there is more to try: this is tried once."""
     usual, tried = Bench.reference_of, list[int]()
 
-    def reference_of(self: Bench, position: int) -> list[np.ndarray]:
+    def reference_of(self: Bench, position: int) -> list[np.ndarray] | None:
         tried.append(position)
         if position:
             raise MemoryError
@@ -153,8 +156,7 @@ def test_a_later_input_whose_reference_fails_is_compared_with_eager_alone(
 
     monkeypatch.setattr(Bench, "reference_of", reference_of)
     moved = [bench.later[0][0] + 1e-2 * np.abs(bench.later[0][0]).max()]
-    wrong = replace(bench, seconds={}, later=[moved, bench.later[1]], later_references={})
-    wrong = replace(wrong, reference=None, referenced=False)
+    wrong = replace(bench, seconds={}, later=[moved, bench.later[1]], references={})
     outcome = warm_modes(job(SMALL), wrong, Heard())["graph"]
     assert outcome.status is Status.WRONG_RESULT
     assert tried == [0, 1]
@@ -167,7 +169,7 @@ def test_an_error_of_a_percent_on_a_later_input_asks_for_a_reference_of_its_own(
     outputs = [half.eager_of(1)[0] * 1.012]
     assert not half.compare(outputs, 1).ok
     assert half.add_reference(Heard().send, 1)
-    assert half.later_references[1]
+    assert half.references[1]
 
 
 def keeping(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -219,7 +221,7 @@ def test_a_mode_that_keeps_its_answers_is_flagged(bench: Bench, mode: str, keeps
     call = keeping(bench.built.call) if mode == "eager" else keeping_three(bench.built.call, bench)
     built = replace(bench.built, call=call) if keeps else bench.built
     heard, alone = Heard(), replace(job(SMALL), modes=(mode,))
-    made = replace(bench, built=built, seconds={})
+    made = replace(bench, built=built, seconds={}, references={})
     made.run_eagerly(heard.send)
     desk = desk_of(alone, made, heard)
     desk.answer(protocol.Prepare(mode=mode))

@@ -61,14 +61,10 @@ class KerasBench(ABC, Generic[E]):
     """Outputs of eager execution on each batch after these, in the precision of the model."""
     deterministic: bool = True
     draws: bool = False
-    reference: list[np.ndarray] | None = None
-    """Outputs in float64 for the first samples of the first inputs."""
-    later_references: dict[int, list[np.ndarray] | None] = field(default_factory=dict)
-    """The same for later inputs, by position; where a mode needed them, None if that failed."""
+    references: dict[int, list[np.ndarray] | None] = field(default_factory=dict)
+    """Float64 outputs for the first samples of each input that needed them; None if that failed."""
     moves: Sequence[Move] | None = None
     """Moves of eager's outputs by rounding of the inputs, one a head; only where needed too."""
-    referenced: bool = False
-    """True once a reference was tried."""
     seconds: dict[str, float] = field(default_factory=dict)
 
     step = staticmethod(building.forward_of)
@@ -225,9 +221,8 @@ class KerasBench(ABC, Generic[E]):
         """Compute eagerly what modes must reproduce of a mode's present inputs; False without."""
         if self.trial.scenario is not Scenario.CALL:
             return False
-        self.inputs, self.reference, self.referenced = executable.inputs, None, False
-        self.later_references.clear()
-        self.moves = None
+        self.inputs, self.moves = executable.inputs, None
+        self.references.clear()
         self.eager, *later = map(self.eagerly, self.inputs)
         self.later = later
         return True
@@ -242,15 +237,12 @@ class KerasBench(ABC, Generic[E]):
             return False
         if not self._may_refer(position):
             return self.add_moves(tell)
-        tried, self.referenced = self.referenced, True
         tell(protocol.Stage(phase=Phase.VERIFY, detail="float64 reference"))
         begun = time.perf_counter()
         try:
-            if not tried:
-                self.compute_reference()
-            if position:
-                self.later_references[position] = None
-                self.later_references[position] = self.reference_of(position)
+            for needed in sorted({0, position} - self.references.keys()):
+                self.references[needed] = None
+                self.references[needed] = self.reference_of(needed)
         except Exception as error:  # modes are then compared with eager only, and flagged
             traceback.print_exc()
             tell(protocol.Caveat(Flagged(Flag.NO_REFERENCE, note=error_line(error))))
@@ -260,8 +252,9 @@ class KerasBench(ABC, Generic[E]):
 
     def _may_refer(self, position: int) -> bool:
         """True if a float64 reference of an input can still be tried."""
-        later = bool(position and self.reference) and position not in self.later_references
-        return later or not self.referenced
+        if 0 not in self.references:
+            return True
+        return self.references[0] is not None and position not in self.references
 
     def add_moves(self, tell: Tell) -> bool:
         """Compute how far rounding of the inputs moves eager's outputs, unless that was tried."""
@@ -273,12 +266,8 @@ class KerasBench(ABC, Generic[E]):
         )
         return True
 
-    def compute_reference(self) -> None:
-        """Compute `reference`; raises what the engine raises, or where dtypes are fixed."""
-        self.reference = self.reference_of(0)
-
-    def reference_of(self, position: int) -> list[np.ndarray]:
-        """Outputs in float64 for the first samples of an input."""
+    def reference_of(self, position: int) -> list[np.ndarray] | None:
+        """Outputs in float64 for first samples; raises as the engine, or where dtypes are fixed."""
         self.reset_state()
         share = self.trial.model.library == OWN or not self.built.loaded.rebuildable
         return self.reference_for(self.inputs[position], self.eager_of(position), may_share=share)
@@ -330,7 +319,7 @@ class KerasBench(ABC, Generic[E]):
         return agreement.compare(
             outputs,
             self.eager_of(position),
-            self.later_references.get(position) if position else self.reference,
+            self.references.get(position),
             precision=self.built.precision,
             classes=self.trial.model.task == "classification",
             moves=self.moves or (),

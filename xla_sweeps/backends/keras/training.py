@@ -259,8 +259,8 @@ class Training(KerasBench[E]):
         """Run the first steps eagerly."""
         self.deterministic = self.trainer.run_eagerly()
 
-    def compute_reference(self) -> None:
-        """Run the first step in float64."""
+    def reference_of(self, position: int) -> None:
+        """Run the first step in float64; the trainer keeps it."""
         self.trainer.add_reference(self.trial, self.built)
 
     def add_moves(self, tell: Tell) -> bool:

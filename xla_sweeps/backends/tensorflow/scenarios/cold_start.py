@@ -97,7 +97,7 @@ class ColdStartBench(StartBench[ModeExecutable], Bench):
         """Compute what tells rounding from an error where the model is there; else only once."""
         if self.built.params:
             return super().add_reference(tell, position)
-        tried, self.referenced = self.referenced, True
+        tried, self.references[0] = 0 in self.references, None
         return not tried
 
     def note_build(self, executable: ModeExecutable, tell: Tell) -> None:
