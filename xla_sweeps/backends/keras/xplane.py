@@ -17,10 +17,6 @@ from xla_sweeps.backends.keras.messages import ProgramMessage, declared_pool, me
 
 _PS = 1e-12
 
-_PROGRAMS = "/host:metadata"
-
-_GPU = "/device:GPU:"
-
 _MESSAGES = """
 Space { planes = 1: Plane* }
 Plane { name = 2: string, lines = 3: Line*, event_metadata = 4: EventMetadataEntry*,
@@ -63,7 +59,7 @@ class Space:
                         start_s=start_ps * _PS,
                         end_s=(start_ps + event.duration_ps) * _PS,
                         facts=dict(_value(stat, names) for stat in event.stats),
-                        on_gpu=plane.name.startswith(_GPU),
+                        on_gpu=plane.name.startswith("/device:GPU:"),
                     )
 
     def program(self, function: str) -> Any:
@@ -83,7 +79,7 @@ class Space:
 
     def _programs(self) -> Iterator[tuple[str, bytes]]:
         for plane in self._planes:
-            for entry in plane.event_metadata if plane.name == _PROGRAMS else ():
+            for entry in plane.event_metadata if plane.name == "/host:metadata" else ():
                 for stat in entry.value.stats:
                     if stat.bytes_value:
                         yield entry.value.name, stat.bytes_value

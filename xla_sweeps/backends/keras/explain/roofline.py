@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -148,17 +149,13 @@ class Peaks:
         Calls of a GPU follow each other without a wait: starting one and waiting for it take longer
         than what some of them do.
         """
-        clock = time.perf_counter_ns
+        measure = partial(timing.measure_block, executable, "", clock=time.perf_counter_ns)
         executable.prepare()
-        timing.measure_block(executable, "", 1, clock=clock)
+        measure(1)
         calls = 1
         if not self._on_cpu:
-            once_s = timing.measure_block(executable, "", 1, clock=clock).call_s
-            calls = min(GPU_CALLS, math.ceil(BLOCK_S / once_s))
-        return min(
-            timing.measure_block(executable, "", calls, clock=clock).call_s
-            for _ in range(REPETITIONS)
-        )
+            calls = min(GPU_CALLS, math.ceil(BLOCK_S / measure(1).call_s))
+        return min(measure(calls).call_s for _ in range(REPETITIONS))
 
 
 @contextmanager

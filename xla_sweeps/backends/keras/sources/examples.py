@@ -13,8 +13,6 @@ from xla_sweeps.schema.trial import InputSpec, ModelSpec
 
 FEATURES = 16
 
-_ROOT_3 = 3**0.5
-
 
 def load(spec: ModelSpec) -> LoadedModel:
     """Build an example for the spec's resolution: the side of matrices, or a number of steps.
@@ -27,9 +25,9 @@ def load(spec: ModelSpec) -> LoadedModel:
         raise unknown_name("example", name, _EXAMPLES)
     model = _EXAMPLES[name](library_of(spec), spec.inputs[0].shape[0])
     shapes = {declared.name: tuple(declared.shape[1:]) for declared in model.inputs}
-    if len(shapes) == 1:  # values of mean 0 and variance 1
-        (shape,) = shapes.values()
-        return LoadedModel.of_keras(model, (InputSpec(shape=shape, low=-_ROOT_3, high=_ROOT_3),))
+    if len(shapes) == 1:
+        (shape,), bound = shapes.values(), 3**0.5  # mean 0 and variance 1
+        return LoadedModel.of_keras(model, (InputSpec(shape=shape, low=-bound, high=bound),))
     inputs = [InputSpec(shape=shape, high=1.0, name=name) for name, shape in shapes.items()]
     return LoadedModel.of_keras(model, tuple(inputs), pack=list)
 

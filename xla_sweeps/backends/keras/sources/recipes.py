@@ -16,9 +16,6 @@ from xla_sweeps.schema.trial import ModelSpec
 _INTERNAL = {"RetinaNetLabelEncoder": "keras_hub.src.models.retinanet.retinanet_label_encoder"}
 """Constructors that a library needs but does not export; tried on KerasHub 0.32.0."""
 
-_PRESET_ARGUMENTS = ("bounding_box_format",)
-"""Arguments of a recipe that a preset does not contain."""
-
 MAX_DETECTIONS = 100
 
 
@@ -76,7 +73,8 @@ def _constructor(library: Any, name: str) -> Any:
 def _from_preset(library: Any, spec: ModelSpec, preset: str) -> Any:
     name = spec.recipe.get("preset") if preset == "imagenet" else preset
     arguments = spec.recipe.get("arguments") or {}
-    extra = {key: arguments[key] for key in _PRESET_ARGUMENTS if key in arguments}
+    own = ("bounding_box_format",)  # which a preset does not contain
+    extra = {key: arguments[key] for key in own if key in arguments}
     try:
         model = _constructor(library, spec.recipe["constructor"]).from_preset(name, **extra)
     except Exception as error:
