@@ -12,7 +12,7 @@ import re
 import shlex
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,8 @@ _OPEN = {"__getattr__", "globals", "locals", "vars", "setattr", "exec", "*"}
 
 _MAX_CONFIG_BYTES = 2**26
 
-_IMAGE_SIZES = 3
+IMAGE_SIZES = 3
+"""Height, width and channels."""
 
 _LIBRARIES = {"keras", "tensorflow", "tf_keras", "numpy", *sys.stdlib_module_names}
 
@@ -93,13 +94,14 @@ def check_sizes(config: Any, resolution: int | None, where: str) -> None:
     sizes_of_each = declared_sizes(config, resolution) or []
     inputs = _inputs_of(config) if sizes_of_each else []
     for (name, *_), sizes in zip(inputs, sizes_of_each, strict=True):
-        is_image = len(sizes) == _IMAGE_SIZES
+        is_image = len(sizes) == IMAGE_SIZES
         if None in sizes:
             shown = ", ".join("free" if size is None else str(size) for size in sizes)
+            every = [as_input_spec(one, shape[1:], dtype) for one, shape, dtype in inputs]
             raise ConfigError(
                 f"{where}: the input {name} ({shown}) has free sizes; give "
                 f"{'resolution=224, or ' if is_image else ''}every input, with your sizes: "
-                f"'input_spec=[{','.join(map(_as_input_spec, inputs))}]'"
+                f"'input_spec=[{','.join(every)}]'"
             )
 
 
@@ -113,7 +115,7 @@ def declared_sizes(config: Any, resolution: int | None) -> list[list[Any]] | Non
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
     for sizes in every:
-        if len(sizes) == _IMAGE_SIZES and resolution is not None:
+        if len(sizes) == IMAGE_SIZES and resolution is not None:
             sizes[:2] = resolution, resolution
     return every or None
 
@@ -130,12 +132,12 @@ def _inputs_of(config: Any) -> list[tuple[str, list[Any], str]]:
     ]
 
 
-def _as_input_spec(given: tuple[str, list[Any], str]) -> str:
-    """An input as an entry of `input_spec`, open sizes filled in."""
-    name, (_, *sizes), dtype = given
-    common = 224 if len(sizes) == _IMAGE_SIZES else 128
+def as_input_spec(name: str, sizes: Sequence[int | None], dtype: str) -> str:
+    """An input, which may have no name, as an entry of `input_spec`; open sizes are filled in."""
+    common = 224 if len(sizes) == IMAGE_SIZES else 128
     shape = ",".join(str(common if size is None else size) for size in sizes)
-    return f"{{name:{name},shape:[{shape}],dtype:{dtype}}}"
+    named = f"name:{name}," if name else ""
+    return f"{{{named}shape:[{shape}],dtype:{dtype}}}"
 
 
 def find_source(module: str, where: str) -> Path:

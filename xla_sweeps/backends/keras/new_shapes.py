@@ -26,6 +26,7 @@ from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.rounding import moves_on
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.keras.sources.inputs import draw
+from xla_sweeps.config.own_files import IMAGE_SIZES
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.measurement import Agreement, Block
 from xla_sweeps.schema.modes import Mode, mode_of
@@ -38,8 +39,6 @@ LATER_CALLS = 3
 
 LATER_S = 0.03
 """Seconds for which they are timed at least."""
-
-_IMAGE_RANK = 3
 
 _CHANNELS = 4
 """The most channels of an image that has them first."""
@@ -181,14 +180,14 @@ def resize(inputs: Sequence[InputSpec], size: int) -> list[InputSpec]:
 
     Images have their few channels first, as in PyTorch, or last.
     """
-    images = any(len(given.shape) >= _IMAGE_RANK for given in inputs)
+    images = any(len(given.shape) >= IMAGE_SIZES for given in inputs)
     resized = []
     for given in inputs:
         sizes = list(given.shape)
-        if len(sizes) < _IMAGE_RANK:
+        if len(sizes) < IMAGE_SIZES:
             places = [] if images else [0][: len(sizes)]
         else:
-            first = len(sizes) > _IMAGE_RANK or sizes[0] <= _CHANNELS < sizes[2]
+            first = len(sizes) > IMAGE_SIZES or sizes[0] <= _CHANNELS < sizes[2]
             places = [1, 2] if first else [0, 1]
         for place in places:
             sizes[place] = size

@@ -9,12 +9,10 @@ from typing import Any
 import keras
 import numpy as np
 
+from xla_sweeps.config.own_files import IMAGE_SIZES, as_input_spec
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.trial import InputSpec, Precision
 from xla_sweeps.worker.agreement import NUDGE
-
-_IMAGE_SIZES = 3
-"""Height, width and channels."""
 
 
 def from_specs(
@@ -28,23 +26,15 @@ def from_specs(
         ConfigError: a size is free and not given.
     """
     names = list(specs) if len(specs) > 1 else [""]
-    whole = ",".join(
-        _spec_text(name, spec) for name, spec in zip(names, specs.values(), strict=True)
-    )
-    fix = f"give every input, with your sizes: 'input_spec=[{whole}]'"
+    whole = [
+        as_input_spec(name, _sizes(spec) or [224, 224, 3], _dtype(spec))
+        for name, spec in zip(names, specs.values(), strict=True)
+    ]
+    fix = f"give every input, with your sizes: 'input_spec=[{','.join(whole)}]'"
     return tuple(
         _from_spec(name, spec, resolution, free, where=f"{where}: the input {shown}", fix=fix)
         for name, (shown, spec) in zip(names, specs.items(), strict=True)
     )
-
-
-def _spec_text(name: str, spec: Any) -> str:
-    """An input as an entry of `input_spec`; a size that is free is filled in."""
-    sizes = _sizes(spec) or [224, 224, 3]
-    common = 224 if len(sizes) == _IMAGE_SIZES else 128
-    text = ",".join(str(common if size is None else size) for size in sizes)
-    named = f"name:{name}," if name else ""
-    return f"{{{named}shape:[{text}],dtype:{_dtype(spec)}}}"
 
 
 def _from_spec(
@@ -58,7 +48,7 @@ def _from_spec(
         )
     if sizes is None:
         raise ConfigError(f"{where} has no known shape; {fix}")
-    is_image = len(sizes) == _IMAGE_SIZES
+    is_image = len(sizes) == IMAGE_SIZES
     if is_image and resolution is not None:
         if any(size not in (None, resolution) for size in sizes[:2]):
             raise ConfigError(
