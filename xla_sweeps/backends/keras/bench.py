@@ -19,11 +19,12 @@ from xla_sweeps.backends.keras import building, weights
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.executable import Engine, Executable
 from xla_sweeps.backends.keras.mac_count import AT_LEAST_NOTE, MacCount
-from xla_sweeps.backends.keras.rounding import float64_outputs, moves_on, trusted_outputs
+from xla_sweeps.backends.keras.rounding import float64_outputs, moves_on
 from xla_sweeps.backends.keras.sources import OWN, LoadedModel, Wrap, stateful_resets
 from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.backends.keras.synchronization import busy_side
 from xla_sweeps.config.own_inputs import changed_of, is_seed, states_of
+from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.measurement import INPUTS, Agreement, Failure, Flag, Flagged, Phase
 from xla_sweeps.schema.modes import Execution, Mode, Scenario, mode_of
 from xla_sweeps.schema.record import ModelFacts
@@ -279,11 +280,20 @@ class KerasBench(ABC, Generic[E]):
         change: Callable[[BuiltModel], BuiltModel] = lambda twin: twin,
         may_share: bool = False,
     ) -> list[np.ndarray]:
-        """Outputs in float64 for a batch's first samples, if trusted; see `trusted_outputs`."""
+        """Outputs in float64 for first samples, not by one program if that is far from eager's.
+
+        Raises:
+            XlaSweepsError: the model, whose layers the one in float64 may share, computes something
+                else by now, so that no outputs are its.
+        """
         few = keras.tree.map_structure(lambda one: one[:REFERENCE_IMAGES], batch)
         compute = partial(float64_outputs, self.engine, self.trial.model, self.built, few, change)
-        again = partial(self.eagerly, few) if may_share else None
-        return trusted_outputs(compute, self.engine, eager, self.built.precision, again)
+        plausible = partial(agreement.is_plausible, precision=self.built.precision)
+        outputs = self.engine.compute_whole(compute, partial(plausible, eager=eager))
+        is_far = may_share and not plausible(outputs, eager=eager)
+        if is_far and plausible(outputs, eager=self.eagerly(few)):
+            raise XlaSweepsError("an eager call returns something else now than at first")
+        return outputs
 
     def eager_of(self, position: int) -> list[np.ndarray]:
         """Outputs of eager execution on the call that begins with this input, in float64."""

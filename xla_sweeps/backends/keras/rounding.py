@@ -63,25 +63,3 @@ def float64_outputs(
     if any(is_floating(head) and head.dtype != np.float64 for head in heads):
         raise XlaSweepsError("the model sets its own dtypes, so it cannot be built in float64")
     return [head.astype(np.float64) for head in heads]
-
-
-def trusted_outputs(
-    compute: Callable[[Whole], list[np.ndarray]],
-    engine: Engine,
-    eager: list[np.ndarray],
-    precision: Precision,
-    again: Callable[[], list[np.ndarray]] | None = None,
-) -> list[np.ndarray]:
-    """Outputs in float64, not computed by one program if that is far from eager's first call.
-
-    `compute` computes them in what it is given; `again` makes that eager call once more, of a model
-    whose layers the one in float64 may share.
-
-    Raises:
-        XlaSweepsError: the model computes something else by now, so that no outputs are its.
-    """
-    plausible = partial(agreement.is_plausible, precision=precision)
-    outputs: list[np.ndarray] = engine.compute_whole(compute, partial(plausible, eager=eager))
-    if again and not plausible(outputs, eager=eager) and plausible(outputs, eager=again()):
-        raise XlaSweepsError("an eager call returns something else now than at first")
-    return outputs
