@@ -223,8 +223,7 @@ class KerasBench(ABC, Generic[E]):
             return False
         self.inputs, self.moves = executable.inputs, None
         self.references.clear()
-        self.eager, *later = map(self.eagerly, self.inputs)
-        self.later = later
+        self.eager, *self.later = map(self.eagerly, self.inputs)
         return True
 
     def add_reference(self, tell: Tell, position: int = 0) -> bool:

@@ -36,10 +36,8 @@ class BuiltModel:
     """A model on its device.
 
     Attributes:
-        loaded: the model from its source.
         call: one timed call on a batch as `inputs` describes it; floating outputs are float32.
         precision: that it computes in: the trial's, or one that its own code chose.
-        step: makes what one call does.
     """
 
     loaded: LoadedModel
@@ -130,9 +128,7 @@ def _present(outputs: Any) -> Any:
     """Outputs without those that are None, such as the attention that a model gives on request.
 
     Dictionaries and data classes of the model's own become dictionaries, as Hugging Face's outputs.
-
-    Raises:
-        XlaSweepsError: none is left.
+    `XlaSweepsError` if none is left.
     """
     heads = keras.tree.flatten(outputs)
     if any(isinstance(head, Mapping) or is_dataclass(head) for head in heads):
@@ -337,10 +333,8 @@ def float64_outputs(
 ) -> list[np.ndarray]:
     """Outputs of the same call and weights in float64 on the CPU, one array per head.
 
-    `change` is made to the twin in float64 before it is called, in `whole`.
-
-    Raises:
-        XlaSweepsError: the model's dtypes are fixed.
+    `change` is made to the twin in float64 before it is called, in `whole`. `XlaSweepsError` if the
+    model's dtypes are fixed.
     """
     with engine.in_float64():
         twin = change(float64_twin(spec, built))

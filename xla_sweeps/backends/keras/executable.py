@@ -23,10 +23,8 @@ class Executable(ABC):
     """One model in one mode with its inputs on the device; satisfies `worker.backend.Executable`.
 
     Attributes:
-        run: one call on a batch.
         figures: what the first call showed, for the proof.
         unmixed: the inputs that new ones are made of: what is mixed again and again becomes alike.
-        last: what the last call returned.
         restore: gives what calls change its values again, before each block.
     """
 

@@ -36,7 +36,6 @@ class Explainer(ABC):
     """The steps of explaining a model, which share what they left.
 
     Attributes:
-        version: of the engine.
         modes: the baseline, and the compiled mode that is explained.
         fastest: those that may be the fastest for one operation.
         lacks: parts that the engine does not have, with the reason.

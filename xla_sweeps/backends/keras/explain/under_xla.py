@@ -24,7 +24,6 @@ class XlaExplainer(Explainer):
     """The steps of explaining a model under XLA. An engine supplies its programs and its traps.
 
     Attributes:
-        looks: what looks for each trap.
         untraced: reason for all parts of a model that cannot be traced.
         baseline: the model without XLA; `compiled` under it, as long as XLA takes it.
         plain: outputs without XLA, and `again` those of a second run; `under_xla` those under it.

@@ -143,10 +143,8 @@ Wrap = Callable[[Callable[[Any], Any]], Callable[[Any], Any]]
 def load(spec: ModelSpec, *, batch_size: int = 1, first: Wrap = lambda call: call) -> LoadedModel:
     """Load a model from its source, with the weights of its spec.
 
-    The first call of a user's own is made by what `first` makes of it.
-
-    Raises:
-        XlaSweepsError: it cannot be loaded; the message is one line.
+    The first call of a user's own is made by what `first` makes of it. `XlaSweepsError`, whose
+    message is one line, if it cannot be loaded.
     """
     try:
         if spec.library in ("keras_cv", "keras_hub"):

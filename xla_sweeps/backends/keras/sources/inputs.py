@@ -23,10 +23,7 @@ def from_specs(
 ) -> tuple[InputSpec, ...]:
     """Inputs from declared shapes, batch first; a free height and width become the resolution.
 
-    Any other free size becomes `free`, where it is given.
-
-    Raises:
-        ConfigError: a size is free and not given.
+    Any other free size becomes `free`; `ConfigError` where that is not given.
     """
     names = list(specs) if len(specs) > 1 else [""]
     whole = [
