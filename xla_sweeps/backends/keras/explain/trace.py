@@ -271,9 +271,7 @@ def kind_within(kernel: str, kind: Kind) -> Kind:
 
 def on_tensor_cores(name: str, kind: Kind) -> bool | None:
     """True if a kernel computes in tensor cores; None if its name does not tell."""
-    if kind not in PRODUCTS:
-        return False
-    if _PLAIN.search(name):
+    if kind not in PRODUCTS or _PLAIN.search(name):
         return False
     return True if _TENSOR.search(name) else None
 

@@ -16,7 +16,7 @@ def load(spec: ModelSpec) -> LoadedModel:
     library = library_named(spec.library)
     name = spec.recipe["constructor"]
     constructor = getattr(library.applications, name, None)
-    if constructor is None or not callable(constructor):
+    if not callable(constructor):
         raise ConfigError(f"{spec.library}.applications has no '{name}' in the installed version")
     arguments: dict[str, Any] = {
         "weights": "imagenet" if spec.weights == "imagenet" else None,

@@ -80,11 +80,7 @@ def _from_preset(library: Any, spec: ModelSpec, preset: str) -> Any:
     except Exception as error:
         raise not_loaded(spec, f"the preset '{name}' of {spec.library}", error) from error
     sizes = getattr(model, "input_shape", None)
-    if (
-        isinstance(sizes, tuple)
-        and None not in sizes[1:]
-        and tuple(sizes[1:]) != spec.inputs[0].shape
-    ):
+    if isinstance(sizes, tuple) and None not in sizes[1:] and sizes[1:] != spec.inputs[0].shape:
         raise ConfigError(
             f"weights={spec.weights}: the preset '{name}' takes {sizes[1]} x {sizes[2]} px only"
         )
