@@ -99,7 +99,6 @@ def _bench(trial: Trial, built: building.BuiltModel, size: int) -> PredictBench:
         inputs=inputs,
         eager=[],
         deterministic=True,
-        reference=None,
         facts=framework.facts_of(trial, built),
     )
 

@@ -79,7 +79,6 @@ def bench_of(model: Any, *, batches: int = 1, batch_size: int = 2) -> PredictBen
         built=built,
         inputs=inputs,
         deterministic=True,
-        reference=None,
         facts=framework.facts_of(trial, built),
     )
     bench.eager = bench.eager_outputs(inputs[:batches])

@@ -287,7 +287,9 @@ class KerasBench(ABC, Generic[E]):
         few = keras.tree.map_structure(lambda one: one[:REFERENCE_IMAGES], batch)
         compute = partial(float64_outputs, self.engine, self.trial.model, self.built, few, change)
         plausible = partial(agreement.is_plausible, precision=self.built.precision)
-        outputs = self.engine.compute_whole(compute, partial(plausible, eager=eager))
+        outputs: list[np.ndarray] = self.engine.compute_whole(
+            compute, partial(plausible, eager=eager)
+        )
         is_far = may_share and not plausible(outputs, eager=eager)
         if is_far and plausible(outputs, eager=self.eagerly(few)):
             raise XlaSweepsError("an eager call returns something else now than at first")
