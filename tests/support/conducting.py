@@ -131,16 +131,31 @@ class Notes(Screen, NoTracker):
         self._note("progress", progress)
 
 
-def commands_for(
-    trial: Trial, backend: Backend, log: Path, environment: Mapping[str, str] = os.environ
-) -> tuple[WorkerCommand, ...]:
-    """The commands of a trial's workers, all of one backend."""
-    return tuple(
-        WorkerCommand(
-            backend=backend, environment=dict(environment), log=log, labels=labels, trial=trial
+def conduct_commands(
+    trial: Trial,
+    commands: Sequence[WorkerCommand],
+    *,
+    watch: Callable[[], Any] | None = None,
+    notes: Notes | None = None,
+    stop: Stop | None = None,
+    leases: Leases | None = None,
+    **options: Any,
+) -> ReplicateResult:
+    """Measure a replicate by these workers; `options` are others of a `Setting`."""
+    notes = notes or Notes()
+    with ExitStack() as opened:
+        return conductor.measure(
+            ReplicateJob(trial=trial, replicate=0, modes=trial.modes, order_seed=1),
+            Setting(
+                commands=tuple(commands),
+                watch=watch or QuietMachine().watch,
+                stop=stop or opened.enter_context(Stop()),
+                leases=opened.enter_context(leases or Leases((), holder="test")),
+                screen=notes,
+                tracker=notes,
+                **options,
+            ),
         )
-        for labels in trial.workers
-    )
 
 
 def conduct_trial(
@@ -148,29 +163,16 @@ def conduct_trial(
     backend: Backend,
     folder: Path,
     *,
-    watch: Callable[[], Any] | None = None,
-    notes: Notes | None = None,
-    stop: Stop | None = None,
-    leases: Leases | None = None,
-    compiles_ahead: bool = False,
-    quiet_s: float = 0.0,
+    environment: Mapping[str, str] = os.environ,
+    **options: Any,
 ) -> ReplicateResult:
     """Measure a replicate by a backend's workers, their log in the folder."""
-    notes = notes or Notes()
-    with ExitStack() as opened:
-        return conductor.measure(
-            ReplicateJob(trial=trial, replicate=0, modes=trial.modes, order_seed=1),
-            Setting(
-                commands=commands_for(trial, backend, folder / "child.log"),
-                watch=watch or QuietMachine().watch,
-                stop=stop or opened.enter_context(Stop()),
-                leases=opened.enter_context(leases or Leases((), holder="test")),
-                screen=notes,
-                tracker=notes,
-                compiles_ahead=compiles_ahead,
-                quiet_s=quiet_s,
-            ),
-        )
+    started: dict[str, Any] = {"environment": dict(environment), "log": folder / "child.log"}
+    commands = [
+        WorkerCommand(backend=backend, labels=labels, trial=trial, **started)
+        for labels in trial.workers
+    ]
+    return conduct_commands(trial, commands, **options)
 
 
 def conduct(
@@ -179,30 +181,16 @@ def conduct(
     modes: tuple[str, ...] = ("graph", "xla"),
     copies: Copies = "together",
     machine: QuietMachine | None = None,
-    notes: Notes | None = None,
-    stop: Stop | None = None,
-    leases: Leases | None = None,
-    compiles_ahead: bool = False,
-    quiet_s: float = 0.0,
     compile_s: float = 30,
     warmup_s: float = 30,
     device: str = "cpu",
+    **options: Any,
 ) -> ReplicateResult:
     limits = replace(TRIAL.timeouts, compile_s=compile_s, warmup_s=warmup_s)
     trial = replace(TRIAL, timeouts=limits, modes=modes, copies=copies, effort=EIGHT, device=device)
     machine = machine or QuietMachine()
     try:
-        return conduct_trial(
-            trial,
-            scripted(*script),
-            tmp_path,
-            watch=machine.watch,
-            notes=notes,
-            stop=stop,
-            leases=leases,
-            compiles_ahead=compiles_ahead,
-            quiet_s=quiet_s,
-        )
+        return conduct_trial(trial, scripted(*script), tmp_path, watch=machine.watch, **options)
     finally:
         assert not any(map(alive, machine.pids))
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from conducting import Notes, QuietMachine
+from conducting import conduct_commands
 from other_environments import OWN, python_of
 from paths import ROOT
 
@@ -22,13 +22,11 @@ from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
 from xla_sweeps.schema.backend import Backend, backend_named
 from xla_sweeps.schema.modes import mode_of
-from xla_sweeps.schema.trial import ReplicateJob, Trial
+from xla_sweeps.schema.trial import Trial
 from xla_sweeps.system.devices import devices
 from xla_sweeps.system.environment import child_environment
-from xla_sweeps.system.leases import Leases
-from xla_sweeps.trial import conductor
-from xla_sweeps.trial.replicate import ReplicateResult, Setting
-from xla_sweeps.trial.workers import Stop, WorkerCommand, worker_environment
+from xla_sweeps.trial.replicate import ReplicateResult
+from xla_sweeps.trial.workers import WorkerCommand
 from xla_sweeps.worker.stand_in import VARIABLE
 
 CPU = devices()[-1]
@@ -86,20 +84,17 @@ def trial_of(folder: Path, *words: str, modes: Sequence[str], code: str = OWN) -
     return replace(composed, device="gpu:0", modes=tuple(modes), effort=effort)
 
 
-def measured(trial: Trial, folder: Path, *, stands_in: bool = True) -> tuple[ReplicateResult, str]:
-    """One replicate of a trial, and what its workers wrote; without the stand-in if told to."""
+def measured(trial: Trial, folder: Path) -> tuple[ReplicateResult, str]:
+    """One replicate of a trial, and what its workers wrote."""
     log, commands = folder / "child.log", []
     for labels in trial.workers:
         name = mode_of(labels[0]).backend
         python = sys.executable if name == "tensorflow" else str(python_of(name))
         backend = backend_named(name)
-        environment = (
-            _environment(backend) if stands_in else worker_environment(trial, CPU, backend)
-        )
         commands.append(
             WorkerCommand(
                 backend=backend,
-                environment=environment,
+                environment=_environment(backend),
                 log=log,
                 labels=labels,
                 trial=trial,
@@ -107,18 +102,7 @@ def measured(trial: Trial, folder: Path, *, stands_in: bool = True) -> tuple[Rep
                 folder=folder,
             )
         )
-    with Stop() as stop:
-        result = conductor.measure(
-            ReplicateJob(trial=trial, replicate=0, modes=trial.modes, order_seed=1),
-            Setting(
-                commands=tuple(commands),
-                watch=QuietMachine().watch,
-                stop=stop,
-                leases=Leases((), holder=""),
-                screen=Notes(),
-                tracker=Notes(),
-            ),
-        )
+    result = conduct_commands(trial, commands)
     return result, log.read_text()
 
 

@@ -12,20 +12,15 @@ from typing import Any
 
 import pytest
 from catalog_models import of_catalog
-from conducting import Notes, QuietMachine, commands_for
+from conducting import Notes, QuietMachine, conduct_trial
 from factories import EFFORT, TRIAL
 from paths import ROOT
 from scripted import scripted
 
 from xla_sweeps.schema.backend import default_backend
-from xla_sweeps.schema.measurement import Load, Phase, Status
-from xla_sweeps.schema.modes import Scenario
-from xla_sweeps.schema.trial import Copies, ReplicateJob
-from xla_sweeps.system.leases import Leases
-from xla_sweeps.trial import conductor
+from xla_sweeps.schema.measurement import Load, Phase
 from xla_sweeps.trial.gpu import GpuWatch
-from xla_sweeps.trial.replicate import ReplicateResult, Setting
-from xla_sweeps.trial.workers import Stop
+from xla_sweeps.trial.replicate import ReplicateResult
 
 pytestmark = pytest.mark.tf
 
@@ -53,46 +48,28 @@ Shown = list[tuple[int, int]]
 
 
 @cache
-def measured(
-    *modes: str,
-    scenario: Scenario = Scenario.CALL,
-    batches: int = 1,
-    copies: Copies = "together",
-    onednn: str = "",
-) -> tuple[ReplicateResult, Shown]:
+def measured(*modes: str, onednn: str = "") -> tuple[ReplicateResult, Shown]:
     """One replicate in these modes, in this order, whose progress takes a while to show.
 
     With the rounds that were measured whenever it was shown, and when that was done, in ns.
     """
     shown: Shown = []
-    trial = replace(SMALL, modes=modes, scenario=scenario, batches=batches, copies=copies)
 
     def show(kind: str, value: Any) -> None:
         if kind == "progress":
             time.sleep(SHOWN_S)
             shown.append((value.measured, time.perf_counter_ns()))
 
-    with TemporaryDirectory() as folder, Stop() as stop:
-        result = conductor.measure(
-            ReplicateJob(trial=trial, replicate=0, modes=modes, order_seed=1),
-            Setting(
-                commands=commands_for(
-                    trial,
-                    default_backend(),
-                    Path(folder) / "child.log",
-                    {
-                        **os.environ,
-                        "PYTHONPATH": str(ROOT),
-                        "CUDA_VISIBLE_DEVICES": "-1",
-                        **({"TF_ENABLE_ONEDNN_OPTS": onednn} if onednn else {}),
-                    },
-                ),
-                watch=QuietMachine(load=LOAD).watch,
-                stop=stop,
-                leases=Leases((), holder=""),
-                screen=Notes(show),
-                tracker=Notes(),
-            ),
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1"}
+    environment |= {"TF_ENABLE_ONEDNN_OPTS": onednn} if onednn else {}
+    with TemporaryDirectory() as folder:
+        result = conduct_trial(
+            replace(SMALL, modes=modes),
+            default_backend(),
+            Path(folder),
+            watch=QuietMachine(load=LOAD).watch,
+            notes=Notes(show),
+            environment=environment,
         )
     assert result.finished, result.failure
     return result, shown
@@ -140,17 +117,6 @@ def test_the_memory_of_a_mode_does_not_depend_on_the_order_of_the_modes(
         assert other[mode].steady_memory_bytes == pytest.approx(needed, rel=0.005)
 
 
-@pytest.mark.exhaustive  # daily: tests/trial/test_conductor.py
-def test_copies_apart_compute_the_same_in_two_processes_that_take_turns() -> None:
-    result, _ = measured("graph", "graph_2", copies="apart")
-    one, other = (result.modes[label] for label in ("graph", "graph_2"))
-    assert one.status is other.status is Status.OK
-    assert one.first_call_s != other.first_call_s
-    assert all(set(round_.order) == {"graph", "graph_2"} for round_ in result.rounds)
-    idle_ns = [block.idle_cpu_ns for round_ in result.rounds for block in round_.blocks]
-    assert all(used_ns is not None for used_ns in idle_ns)
-
-
 @pytest.mark.parametrize("sustained_s", [0.0, 0.3])
 def test_each_mode_alone_is_measured_as_long_as_the_effort_says(
     sustained_s: float, tmp_path: Path
@@ -164,18 +130,8 @@ def test_each_mode_alone_is_measured_as_long_as_the_effort_says(
         if kind == "stage" and value[0] == Phase.MEASURE:
             stages[value[2]] = time.perf_counter()
 
-    with Stop() as stop:
-        result = conductor.measure(
-            ReplicateJob(trial=trial, replicate=0, modes=trial.modes, order_seed=1),
-            Setting(
-                commands=commands_for(trial, scripted(), tmp_path / "log"),
-                watch=machine.watch,
-                stop=stop,
-                leases=Leases((), holder=""),
-                screen=Notes(keep_time),
-                tracker=Notes(),
-            ),
-        )
+    notes = Notes(keep_time)
+    result = conduct_trial(trial, scripted(), tmp_path, watch=machine.watch, notes=notes)
     alone = [outcome.sustained_call_s for outcome in result.modes.values()]
     if not sustained_s:
         assert "each mode alone" not in stages
