@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from commands import forked
 from factories import make_outcome, make_record
+from golden_record import put
 from tamper import copied, sparse
 
 from xla_sweeps.cli import main
@@ -71,15 +72,6 @@ SILENT = {"device.name", "modes", "contamination"}
 """Strange, but nothing that a reader relies on; telemetry, which readers take for missing."""
 
 
-def replaced(document: Any, path: str, value: Any) -> Any:
-    *names, last = path.strip().split(".")
-    inner = document
-    for name in names:
-        inner = inner[int(name) if isinstance(inner, list) else name]
-    inner[int(last) if isinstance(inner, list) else last] = value
-    return document
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A good trial, and one of each kind of bad file, also beside a good record."""
@@ -95,7 +87,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             trial_id=f"{number:016x}",
             modes={"graph": make_outcome(0.2), "xla": make_outcome(0.1)},
         )
-        document = replaced(json.loads(record.to_json()), path, value)
+        document = json.loads(record.to_json())
+        put(path.strip(), value)(document)
         folder = store.records_dir / f"{number:016x}"
         folder.mkdir()
         (folder / "0.json").write_bytes(seal(document))
