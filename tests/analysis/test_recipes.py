@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +13,7 @@ from pathlib import Path
 import pytest
 from factories import make_record
 from paths import ROOT
+from programs import run_program
 
 from xla_sweeps.store.store import Store
 
@@ -55,14 +54,9 @@ def rows_after(edits: Mapping[str, Edit], folder: Path) -> dict[str, str]:
         path.write_text(text.replace(before, after), encoding="utf-8")
     for number in range(3):
         Store(folder / "results").save(make_record(noise=0.01, seed=number, replicate=number))
-    shown = subprocess.run(
-        [sys.executable, "-m", "xla_sweeps", "results", "--format", "csv"],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    own = {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    words = ("-m", "xla_sweeps", "results", "--format", "csv")
+    shown = run_program(sys.executable, *words, cwd=folder, more=own)
     (row,) = csv.DictReader(io.StringIO(shown.stdout))
     return row
 

@@ -19,6 +19,7 @@ from composed import complaint_of
 from explanations import KNOWN
 from factories import make_record
 from paths import ROOT, SUPPORT
+from programs import run_program
 
 import xla_sweeps as xs
 from xla_sweeps.api import supervisor
@@ -53,8 +54,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
         "print([n for n in ('numpy','rich','hydra','omegaconf','tensorflow','keras','pyarrow',"
         "'scipy','msgspec') if n in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
-    assert done.stdout.strip() == "[]", done.stderr
+    assert run_program(sys.executable, "-c", code, cwd=ROOT).stdout == "[]\n"
 
 
 def test_a_trial_in_a_thread_is_a_value_that_shows_itself() -> None:
@@ -146,15 +146,12 @@ def interrupted(program: Path, *events: str, cwd: Path, ignored: str = "") -> No
 
     If the last is `dies`, it is killed instead.
     """
-    done = subprocess.run(
-        [
-            *("sh", "-c", 'ulimit -n 2048; exec "$@"', "sh"),
-            *(sys.executable, "-c", INTERRUPTED, str(program), ignored, *events),
-        ],
-        capture_output=True,
-        text=True,
+    done = run_program(
+        *("sh", "-c", 'ulimit -n 2048; exec "$@"', "sh"),
+        *(sys.executable, "-c", INTERRUPTED, str(program), ignored, *events),
         cwd=cwd,
-        timeout=300,
+        code=None,
+        limit_s=300,
     )
     assert "dies" in events or done.stdout.strip() == "alive", done.stderr
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 from paths import ROOT
+from programs import run_program
 
 LOAD = """
 import json, os, pickle, sys
@@ -204,10 +204,7 @@ os.wait()
 def test_models_of_all_kinds_compute_the_same_in_a_fresh_process(tmp_path: Path) -> None:
     file = tmp_path / "cells.py"
     file.write_text(SHIP)
-    shipped = subprocess.run(
-        [sys.executable, str(file)], capture_output=True, text=True, cwd=tmp_path, timeout=500
-    )
-    assert shipped.returncode == 0, shipped.stderr
+    shipped = run_program(sys.executable, file, cwd=tmp_path, limit_s=500)
     assert "give a function that builds it" in shipped.stderr
     assert "model Sized: it takes arguments; give a function" in shipped.stderr
     assert "cannot be called on these inputs" in shipped.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 from other_environments import measured, python_of
 from paths import ROOT, SUPPORT
+from programs import run_program
 
 from xla_sweeps.schema.backend import backend_named, backends
 from xla_sweeps.schema.modes import SCENARIOS
@@ -74,22 +74,14 @@ def python(engine: str) -> str:
 def all_told(engine: str, *checks: str) -> dict[str, Any]:
     """What these checks of `engine_checks.py`, or all but those after a `-`, showed."""
     given = {
-        **os.environ,
         **backend_named(engine).variables,
         "JAX_PLATFORMS": "cpu",
         "KERAS_TORCH_DEVICE": "cpu",
         "PYTHONPATH": f"{ROOT}:{SUPPORT}",
         "XLA_FLAGS": "--xla_backend_optimization_level=0",  # nothing here is timed
     }
-    ended = subprocess.run(
-        [python(engine), str(SUPPORT / "engine_checks.py"), engine, *checks],
-        capture_output=True,
-        text=True,
-        timeout=580,
-        env=given,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
+    program = (python(engine), SUPPORT / "engine_checks.py")
+    ended = run_program(*program, engine, *checks, more=given, limit_s=580)
     lines = [line for line in ended.stdout.splitlines() if line.startswith("{")]
     return {name: shown for line in lines for name, shown in json.loads(line).items()}
 

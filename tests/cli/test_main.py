@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from commands import command, fresh_command
 from paths import ROOT
+from programs import run_program
 
 from xla_sweeps.cli import COMMANDS, main
 from xla_sweeps.cli.trial import expand_json
@@ -43,9 +42,8 @@ def test_commands_that_only_show_import_neither_tensorflow_nor_wandb_nor_keras(
         "print(sorted({'tensorflow', 'keras', 'wandb', 'tf_keras'} & set(sys.modules)), "
         "file=sys.stderr)"
     )
-    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environ)
+    own = {"PYTHONPATH": str(ROOT)}
+    done = run_program(sys.executable, "-c", program, cwd=tmp_path, more=own)
     assert done.stderr.splitlines()[-1] == "[]"
 
 

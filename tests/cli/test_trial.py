@@ -6,7 +6,6 @@ import json
 import os
 import pickle
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from omegaconf import OmegaConf
 from paths import ROOT
+from programs import run_program
 
 from xla_sweeps.cli import trial
 from xla_sweeps.cli.main import run
@@ -133,14 +133,8 @@ def test_bash_completes_commands_and_options_as_documented(tmp_path: Path) -> No
             COMPREPLY=(); hydra_bash_completion; echo "${COMPREPLY[@]}"
         done
     """
-    done = subprocess.run(
-        ["bash", "-c", line + script],
-        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    own = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    done = run_program("bash", "-c", line + script, cwd=tmp_path, more=own)
     assert [sorted(line.split()) for line in done.stdout.splitlines()] == [
         ["report", "resolution=", "results", "results_dir="],
         ["model=vgg11", "model=vgg13", "model=vgg16", "model=vgg16_backbone", "model=vgg19"],

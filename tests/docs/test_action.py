@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
 import yaml
 from paths import ROOT
+from programs import run_program
 
 from xla_sweeps.cli.guard import FAILS
 from xla_sweeps.report.guard import MARKER
@@ -42,24 +43,19 @@ esac
 """
 
 
-def run(step: Any, home: Path, **values: str) -> subprocess.CompletedProcess[str]:
+def run(step: Any, home: Path, **values: str) -> CompletedProcess[str]:
     """A script of the action or of another job, with these values of its environment."""
     step = STEPS[step] if isinstance(step, int) else step
     assert step["shell"] == "bash"
-    return subprocess.run(
-        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
-        env={
-            **{"PATH": f"{home}/bin:{os.environ['PATH']}", "HOME": str(home)},
-            **{"RUNNER_TEMP": str(home), "GITHUB_STEP_SUMMARY": str(home / "summary")},
-            **{"GITHUB_OUTPUT": str(home / "output")},
-            **dict.fromkeys(step.get("env", ()), ""),
-            **values,
-        },
-        cwd=home,
-        capture_output=True,
-        text=True,
-        timeout=50,
-    )
+    own = {
+        **{"PATH": f"{home}/bin:{os.environ['PATH']}", "HOME": str(home)},
+        **{"RUNNER_TEMP": str(home), "GITHUB_STEP_SUMMARY": str(home / "summary")},
+        **{"GITHUB_OUTPUT": str(home / "output")},
+        **dict.fromkeys(step.get("env", ()), ""),
+        **values,
+    }
+    words = ("--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"])
+    return run_program("bash", *words, cwd=home, env=own, code=None, limit_s=50)
 
 
 @pytest.fixture

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from paths import ROOT
+from programs import run_program
 
 NOTEBOOK = ROOT / "docs" / "notebook.ipynb"
 
@@ -25,15 +25,9 @@ TOLD = ("--startup_timeout", "300", "--output", "done")
 def execute(notebook: Any, folder: Path, *options: str) -> str:
     """The notebook as a real kernel leaves it."""
     (folder / "notebook.ipynb").write_text(json.dumps(notebook), "utf-8")
-    done = subprocess.run(
-        [sys.executable, "-c", EXECUTE, *TOLD, *options, "notebook.ipynb"],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(folder)},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    words = ("-c", EXECUTE, *TOLD, *options, "notebook.ipynb")
+    own = {"PYTHONPATH": str(ROOT), "HOME": str(folder)}
+    run_program(sys.executable, *words, cwd=folder, more=own, limit_s=LIMIT_S)
     return (folder / "done.ipynb").read_text("utf-8")
 
 

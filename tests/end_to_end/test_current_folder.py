@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 from paths import ROOT, SUPPORT
+from programs import run_program
 
 from xla_sweeps.schema.backend import backends
 from xla_sweeps.sweeps.launchers import wandb_agents
@@ -44,15 +44,9 @@ def downloaded(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def started(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "FAKE_WORKER": ""},
-    )
+def started(words: list[str], folder: Path) -> CompletedProcess[str]:
+    own = {"PYTHONPATH": str(ROOT), "FAKE_WORKER": ""}
+    done = run_program(sys.executable, *words, cwd=folder, more=own, code=None)
     assert not (folder / "hit").exists(), (folder / "hit").read_text()
     assert "planted" not in done.stdout + done.stderr
     return done

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 from oracle import contradictions
 from paths import SUPPORT
+from programs import run_program
 from quick_sweep import quick_launch
 from quick_trial import record
 from wandb_server import wandb_server
@@ -179,13 +179,7 @@ def test_every_fault_point_is_reached_by_a_run(
         for name, value in server.environment(HOME=str(tmp_path / "home")).items():
             monkeypatch.setenv(name, value)
         real_sweep(tmp_path / "r", monkeypatch, XLA_SWEEPS_FP_LOG=str(log))
-        done = subprocess.run(
-            [sys.executable, "-c", PUSH, "push", str(tmp_path / "r")],
-            cwd=SUPPORT,
-            capture_output=True,
-            timeout=300,
-        )
-        assert done.returncode == 0, done.stderr
+        run_program(sys.executable, "-c", PUSH, "push", tmp_path / "r", cwd=SUPPORT)
     assert set(log.read_text().split()) == {*IN_DRIVER, *IN_QUICK_TRIAL, *IN_REAL_TRIAL, *IN_PUSH}
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import subprocess
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 from paths import ROOT
+from programs import run_program
 
 from xla_sweeps.sweeps.compose import Composer
 from xla_sweeps.sweeps.launchers.slots import Slot
@@ -44,16 +44,9 @@ def python(tmp_path: Path) -> Path:
     return stub
 
 
-def checked(python: Path, out: Path, **more: str) -> subprocess.CompletedProcess[str]:
+def checked(python: Path, out: Path, **more: str) -> CompletedProcess[str]:
     told = {"PYTHON": str(python), "LACKS": "nothing", "FAILS": "nothing", **more}
-    return subprocess.run(
-        [CHECK, out, "gpu:0"],
-        env={**os.environ, **told},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
+    return run_program(CHECK, out, "gpu:0", more=told, limit_s=60)
 
 
 def asked(tmp_path: Path) -> list[list[str]]:

@@ -6,7 +6,6 @@ By hand they run for longer: `CHAOS_SECONDS=600 pytest tests/end_to_end/test_lon
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from chaos import run
 from drivers import is_clean, race
 from paths import SUPPORT
+from programs import run_program
 from tamper import tamper
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(3600)]
@@ -49,14 +49,8 @@ def test_drivers_share_a_sweep_without_a_false_death_or_a_second_measurement(
 
 def test_hostile_requests_end_in_one_line_or_do_what_they_ask_for(tmp_path: Path) -> None:
     cases = ["--cases", os.environ.get("FUZZ_CASES", "200"), "--seed", str(SEED)]
-    done = subprocess.run(
-        [sys.executable, str(SUPPORT / "fuzz_commands.py"), *cases],
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    program, own = SUPPORT / "fuzz_commands.py", {"TMPDIR": str(tmp_path)}
+    run_program(sys.executable, program, *cases, more=own, limit_s=3600)
     assert list(tmp_path.iterdir()) == []
 
 

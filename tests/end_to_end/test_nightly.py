@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 from paths import ROOT
+from programs import run_program
 
 PAGE = "tests/report/dashboard/assets/test_table.py"
 
@@ -44,14 +44,8 @@ def test_the_nightly_script_runs_what_the_usual_run_leaves_out_then_all_as_elsew
         for name, value in os.environ.items()
         if name not in ("TF_ENABLE_ONEDNN_OPTS", "ONEDNN_MAX_CPU_ISA")
     }
-    done = subprocess.run(
-        ["scripts/nightly", "--collect-only", "--quiet", "--numprocesses=0", PAGE],
-        cwd=tmp_path,
-        env=own,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout
+    words = ("--collect-only", "--quiet", "--numprocesses=0", PAGE)
+    done = run_program(tmp_path / "scripts/nightly", *words, cwd=tmp_path, env=own)
     long, *usual = done.stdout.split("run: ")[1:]
     assert long.startswith("its own all any\n")
     one, *_ = [line for line in long.splitlines() if "test_the_table_is_sorted_by_a_click" in line]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 import tomllib
 import zipfile
@@ -12,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from paths import ROOT
+from programs import run_program
 
 from xla_sweeps.config.catalog import SOURCES, load_catalog
 from xla_sweeps.system.installation import EXTRAS
@@ -20,22 +19,8 @@ from xla_sweeps.system.installation import EXTRAS
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "wheel",
-            "--quiet",
-            "--no-deps",
-            "--no-build-isolation",
-            "--wheel-dir",
-            folder,
-            ROOT,
-        ],
-        check=True,
-        capture_output=True,
-    )
+    options = ("--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder)
+    run_program(sys.executable, "-m", "pip", "wheel", *options, ROOT)
     (wheel,) = folder.glob("xla_sweeps-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder / "site")
@@ -45,24 +30,13 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_works_from_any_directory_with_its_own_configuration(
     unpacked: Path, tmp_path: Path
 ) -> None:
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import sys; sys.path.insert(0, sys.argv.pop(1)); import xla_sweeps; "
-            "print(xla_sweeps.__file__);"
-            "from xla_sweeps.cli.main import run; sys.exit(run(sys.argv[1:]))",
-            str(unpacked),
-            "model=regnetx_016",
-            "--cfg",
-            "job",
-        ],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": ""},
+    code = (
+        "import sys; sys.path.insert(0, sys.argv.pop(1)); import xla_sweeps; "
+        "print(xla_sweeps.__file__);"
+        "from xla_sweeps.cli.main import run; sys.exit(run(sys.argv[1:]))"
     )
+    words = (unpacked, "model=regnetx_016", "--cfg", "job")
+    done = run_program(sys.executable, "-c", code, *words, cwd=tmp_path, more={"PYTHONPATH": ""})
     assert done.stdout.startswith(str(unpacked))
     assert "constructor: RegNetX016" in done.stdout
 
@@ -86,9 +60,7 @@ def test_the_wheel_has_types_configuration_and_licence_and_no_tests(unpacked: Pa
 
 
 def tracked_files() -> list[Path]:
-    done = subprocess.run(
-        ["git", "-C", str(ROOT), "ls-files"], capture_output=True, text=True, check=True
-    )
+    done = run_program("git", "-C", ROOT, "ls-files")
     return [ROOT / name for name in done.stdout.splitlines() if (ROOT / name).is_file()]
 
 

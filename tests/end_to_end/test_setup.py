@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from other_environments import measured, python_of, run_trial
 from paths import ROOT
+from programs import run_program
 
 from scripts.install import IRRELEVANT, find_uv, pip_settings, uv_variables
 
@@ -70,17 +70,8 @@ def set_up(checkout: Path, index: Path, *programs: Path) -> str:
     kept = {name: value for name, value in os.environ.items() if name[:3] not in ("PIP", "UV_")}
     path = [str(folder) for folder in programs] + ["/usr/bin", "/bin"]
     told = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": index.as_uri()}
-    environment = {**kept, **told, "PATH": os.pathsep.join(path)}
-    done = subprocess.run(
-        [checkout / "scripts" / "setup"],
-        env={**environment, "PYTHON": str(ROOT / ".venv" / "bin" / "python")},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stderr
+    told |= {"PATH": os.pathsep.join(path), "PYTHON": str(ROOT / ".venv" / "bin" / "python")}
+    return run_program(checkout / "scripts" / "setup", env=kept, more=told).stderr
 
 
 def installed(checkout: Path) -> tuple[str, str]:
@@ -175,8 +166,8 @@ def test_a_framework_alone_is_an_environment_that_checks_itself_refuses_and_meas
     python = python_of(name)
     site = next((python.parent.parent / "lib").glob("python3*")) / "site-packages"
     assert not list(site.glob("tensorflow*"))
-    doctor = [str(python), "-m", "xla_sweeps", "doctor", "--seconds", "0.1"]
-    told = subprocess.run(doctor, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    doctor = ("-m", "xla_sweeps", "doctor", "--seconds", "0.1")
+    told = run_program(python, *doctor, cwd=tmp_path).stdout
     assert told.rstrip().endswith(f"backend={name}")
     assert " packages " not in told
     refused = run_trial(python, tmp_path)
@@ -190,23 +181,21 @@ def test_a_framework_alone_is_an_environment_that_checks_itself_refuses_and_meas
     lines = ["method: grid", "parameters:", "  batch_size: {value: 3}"]
     (tmp_path / "s.yaml").write_text("\n".join(lines))
     words = ["model=tiny_dense", f"backend={name}", "effort=quick", "tracker=none", "results_dir=s"]
-    sweep = [str(python), "-m", "xla_sweeps", "sweep", "s.yaml", *words]
-    sweep += ["--accept-contaminated"]
-    subprocess.run(sweep, cwd=tmp_path, capture_output=True, check=True)
+    sweep = ("-m", "xla_sweeps", "sweep", "s.yaml", *words, "--accept-contaminated")
+    run_program(python, *sweep, cwd=tmp_path)
     (path,) = tmp_path.glob("s/records/*/0.json")
     assert json.loads(path.read_text())["trial"]["batch_size"] == 3
 
 
 @pytest.mark.exhaustive
 def test_the_program_without_tensorflow_is_whole_where_it_is_installed(tmp_path: Path) -> None:
-    told = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", "packages"]
-    subprocess.run([*told, str(ROOT / "scripts" / "core")], cwd=tmp_path, check=True)
+    told = ("-m", "pip", "install", "--quiet", "--no-deps", "--target", "packages")
+    run_program(sys.executable, *told, ROOT / "scripts" / "core", cwd=tmp_path)
     package = tmp_path / "packages/xla_sweeps"
     assert (package / "data/conf/config.yaml").is_file()
     assert (package / "data/sweeps/smoke.yaml").is_file()
     code = "import xla_sweeps.cli.main as m; print(m.__file__); m.run(['models', 'resnet50'])"
-    ran = [sys.executable, "-P", "-c", code]
-    own = {**os.environ, "PYTHONPATH": str(package.parent)}
-    shown = subprocess.run(ran, cwd=tmp_path, env=own, capture_output=True, text=True, check=True)
+    own = {"PYTHONPATH": str(package.parent)}
+    shown = run_program(sys.executable, "-P", "-c", code, cwd=tmp_path, more=own)
     assert shown.stdout.startswith(str(package))
     assert "ResNet50" in shown.stdout

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 from paths import SUPPORT
+from programs import run_program
 
 from xla_sweeps.errors import USAGE_CODE
 
@@ -18,15 +18,9 @@ SWEEP = f"{sys.executable} {SUPPORT / 'fake_sweep.py'}"
 ARGUMENTS = "model=mobilenet_v2 resolution=32 modes=[graph,xla] tracker=none ui=plain"
 
 
-def shell(script: str, folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["bash", "-o", "pipefail", "-c", script],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "FAKE_WORKER": "", **environ},
-    )
+def shell(script: str, folder: Path, **environ: str) -> CompletedProcess[str]:
+    words = ("bash", "-o", "pipefail", "-c", script)
+    return run_program(*words, cwd=folder, more={"FAKE_WORKER": "", **environ}, code=None)
 
 
 def records(folder: Path) -> int:

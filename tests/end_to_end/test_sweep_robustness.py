@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from driving import drive
 from paths import SUPPORT
+from programs import run_program
 from wandb_server import wandb_server
 
 from xla_sweeps.store.store import Store
@@ -38,33 +38,14 @@ def test_a_sweep_without_a_wandb_server_measures_everything_and_push_sends_it_on
         )
     )
     with wandb_server() as server:
-        environ = {
-            **os.environ,
-            **server.environment(HOME=str(tmp_path / "home")),
-            "FAKE_WORKER": "impatient",
-        }
+        own = {**server.environment(HOME=str(tmp_path / "home")), "FAKE_WORKER": "impatient"}
         server.die()
-        done = subprocess.run(
-            [sys.executable, SWEEP, "sweep", "s.yaml", "tracker=wandb"],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            env=environ,
-        )
-        assert done.returncode == 0, done.stderr
+        words = (SWEEP, "sweep", "s.yaml", "tracker=wandb")
+        done = run_program(sys.executable, *words, cwd=tmp_path, more=own)
         assert done.stdout.startswith("mine: 2 trials: 2 ok")
         server.heal()
         for _ in range(2):
-            pushed = subprocess.run(
-                [sys.executable, "-m", "xla_sweeps", "push"],
-                cwd=tmp_path,
-                capture_output=True,
-                text=True,
-                timeout=300,
-                env=environ,
-            )
-            assert pushed.returncode == 0, pushed.stderr
+            run_program(sys.executable, "-m", "xla_sweeps", "push", cwd=tmp_path, more=own)
         ours = {name: run for name, run in server.runs.items() if run.history}
         assert sorted(run.config["model"] for run in ours.values()) == [
             "mobilenet_v2",

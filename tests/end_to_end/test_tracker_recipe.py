@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from paths import ROOT, SUPPORT
+from programs import run_program
 
 MODULE = """
 import json
@@ -58,19 +56,12 @@ def test_a_tracker_is_one_module_and_one_line(tmp_path: Path) -> None:
         (copy / "xla_sweeps" / name).write_text(content)
     words = ["model=mobilenet_v2", "modes=[graph,xla]", "device=cpu", "effort=quick"]
     command = [sys.executable, str(SUPPORT / "fake_trial.py"), *words, "tracker=summary_file"]
-    environment = {**os.environ, "PYTHONPATH": str(copy), "WANDB_PROJECT": "not-of-wandb"}
-    run: dict[str, Any] = {
-        "capture_output": True,
-        "text": True,
-        "cwd": tmp_path,
-        "env": environment,
-    }
+    own = {"PYTHONPATH": str(copy), "WANDB_PROJECT": "not-of-wandb"}
     (tmp_path / "refused").touch()
-    refused = subprocess.run(command, check=False, **run)
-    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1), refused.stderr
+    refused = run_program(*command, cwd=tmp_path, more=own, code=2)
+    assert refused.stderr.count("\n") == 1, refused.stderr
     (tmp_path / "refused").unlink()
-    done = subprocess.run(command, check=False, **run)
-    assert done.returncode == 0, done.stderr
+    done = run_program(*command, cwd=tmp_path, more=own)
     kept = json.loads((tmp_path / "results" / "summary.json").read_text())
     assert (kept["project"], kept["status"]) == ("xla-sweeps", "ok")
     assert re.search(r"summary +results/summary.json", done.stdout), done.stdout

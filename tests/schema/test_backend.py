@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from paths import ROOT
+from programs import run_program
 
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.backend import backends, default_backend
@@ -168,8 +168,7 @@ def test_declaring_a_backend_loads_no_framework() -> None:
         "import sys; from xla_sweeps.schema.backend import backends; backends(); "
         "print(sorted({'tensorflow', 'keras', 'numpy'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    assert run_program(sys.executable, "-c", code).stdout == "[]\n"
 
 
 def test_every_mode_belongs_to_a_declared_backend_and_its_programs_are_modules() -> None:

@@ -8,7 +8,6 @@ import multiprocessing
 import os
 import random
 import stat
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 from factories import make_record
+from programs import run_program
 
 from xla_sweeps.errors import StoreError
 from xla_sweeps.schema.record import SCHEMA_VERSION, Record, seal
@@ -255,10 +255,8 @@ def test_a_folder_without_permission_is_refused_in_one_line(
     folder = tmp_path / "folder"
     folder.mkdir()
     folder.chmod(mode)
-    done = subprocess.run(
-        [sys.executable, "-c", AS_ANYBODY], cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, said, "")
+    done = run_program(sys.executable, "-c", AS_ANYBODY, cwd=folder)
+    assert (done.stdout, done.stderr) == (said, "")
 
 
 @pytest.mark.parametrize("function", ["write", "fsync", "link"])

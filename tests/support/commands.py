@@ -20,6 +20,7 @@ from unittest import mock
 
 import forked_command
 from paths import ROOT, SUPPORT
+from programs import run_program
 
 TIMEOUT_S = 600.0
 
@@ -34,14 +35,8 @@ def command(*arguments: str, cwd: Path, **environ: str) -> CompletedProcess[str]
 
 def fresh_command(*arguments: str, cwd: Path, **environ: str) -> CompletedProcess[str]:
     """The same where Python starts, as it does for a person."""
-    return subprocess.run(
-        [sys.executable, "-m", "xla_sweeps", *arguments],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        env=_environment(cwd, environ),
-    )
+    words = (sys.executable, "-m", "xla_sweeps", *arguments)
+    return run_program(*words, cwd=cwd, env=_environment(cwd, environ), code=None)
 
 
 def _environment(cwd: Path, more: Mapping[str, str]) -> dict[str, str]:

@@ -6,14 +6,13 @@ Arguments: the backend, and the names of the models. Prints a JSON list of their
 from __future__ import annotations
 
 import json
-import os
 import pkgutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 from paths import ROOT
+from programs import run_program
 
 
 def explain_each(backend: str, folder: Path, code: str, *models: str) -> dict[str, Any]:
@@ -21,15 +20,9 @@ def explain_each(backend: str, folder: Path, code: str, *models: str) -> dict[st
     from other_environments import python_of
 
     (folder / "own.py").write_text(code)
-    ended = subprocess.run(
-        [str(python_of(backend)), __file__, backend, *models],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=800,
-        env={**os.environ, "KERAS_BACKEND": backend, "PYTHONPATH": str(ROOT)},
-    )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    words = (python_of(backend), __file__, backend, *models)
+    own = {"KERAS_BACKEND": backend, "PYTHONPATH": str(ROOT)}
+    ended = run_program(*words, cwd=folder, more=own, limit_s=800)
     return dict(zip(models, json.loads(ended.stdout.splitlines()[-1]), strict=True))
 
 

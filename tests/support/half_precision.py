@@ -11,11 +11,11 @@ import functools
 import os
 import re
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from programs import run_program
 
 _PROBE = """
 import sys
@@ -77,11 +77,5 @@ def _tried(precision: str) -> tuple[int, str]:
     """Exit code and standard error of the operations; 0 where there is no need to try them."""
     if "ONEDNN_MAX_CPU_ISA" not in os.environ and "avx512f" in Path("/proc/cpuinfo").read_text():
         return 0, ""
-    ended = subprocess.run(
-        [sys.executable, "-c", _PROBE, precision],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    ended = run_program(sys.executable, "-c", _PROBE, precision, code=None)
     return ended.returncode, ended.stderr

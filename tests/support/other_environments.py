@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from paths import ROOT
+from programs import run_program
 
 from xla_sweeps.system.leases import LEASES
 
@@ -61,14 +62,9 @@ def run_trial(
     (folder / "own.py").write_text(code)
     own = ["model=local", "path=own.py:build", "trust_code=true", "batch_size=2", "effort=quick"]
     more = ["effort.always_reference=true", "device=cpu", "tracker=none", "ui=plain"]
-    return subprocess.run(
-        [str(python), "-m", "xla_sweeps", *own, *more, "results_dir=r", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=380,
-        env={**os.environ, LEASES: str(folder / "leases"), **(environ or {})},
-    )
+    asked = ("-m", "xla_sweeps", *own, *more, "results_dir=r", *words)
+    variables = {LEASES: str(folder / "leases"), **(environ or {})}
+    return run_program(python, *asked, cwd=folder, more=variables, code=None)
 
 
 def python_of(extra: str) -> Path:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 
 import pytest
 from paths import SUPPORT
+from programs import run_program
 
 CLUSTER = str(SUPPORT / "slurm_cluster.sh")
 
@@ -34,10 +34,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in environ}
     os.environ.update(environ)
     try:
-        done = subprocess.run([CLUSTER, "start"], capture_output=True, text=True, timeout=300)
-        assert done.returncode == 0, done.stderr
+        run_program(CLUSTER, "start", limit_s=300)
         yield
     finally:
-        subprocess.run([CLUSTER, "stop"], capture_output=True, timeout=300)
+        run_program(CLUSTER, "stop", code=None, limit_s=300)
         for name, value in before.items():
             os.environ.pop(name, None) if value is None else os.environ.update({name: value})

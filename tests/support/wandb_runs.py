@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from factories import TRIAL_ID, make_record
+from programs import run_program
 from wandb_server import WandbServer
 
 from xla_sweeps.analysis.summary import summarize
@@ -93,8 +93,7 @@ def rounds_of(run: Any) -> list[dict[str, Any]]:
 def inspected(results_dir: Path) -> list[dict[str, Any]]:
     """The one offline run below a results folder, as `wandb leet inspect` reads it."""
     (path,) = (results_dir / "wandb").glob("offline-run-*/*.wandb")
-    command = [WANDB, "leet", "inspect", "--json", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=results_dir)
+    done = run_program(WANDB, "leet", "inspect", "--json", path, cwd=results_dir)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 

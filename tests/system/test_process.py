@@ -12,6 +12,7 @@ import time
 
 import psutil
 import pytest
+from programs import run_program
 
 from xla_sweeps.system import process
 from xla_sweeps.system.process import (
@@ -115,7 +116,7 @@ def test_a_command_heeds_the_signals_that_its_caller_ignores_or_blocks() -> None
         "    print(*(getsignal(one).__name__ if one is SIGINT else getsignal(one).name\n"
         "        for one in (SIGCHLD, SIGTERM, SIGINT, SIGHUP)), pthread_sigmask(SIG_BLOCK, ()))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = run_program(sys.executable, "-c", program)
     restored = "SIG_DFL SIG_DFL default_int_handler SIG_IGN set()"  # SIGHUP: of nohup
     assert done.stdout.splitlines()[1:] == [restored], done.stderr
 

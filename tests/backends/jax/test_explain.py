@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import msgspec
 import pytest
 from explain_each import explain_each
 from other_environments import MACS, OWN, python_of
+from programs import run_program
 
 from xla_sweeps.report.terminal.explained_lines import WIDTH
 from xla_sweeps.report.terminal.explanation import explanation_text
@@ -104,10 +104,8 @@ def test_a_model_that_decides_by_values_is_refused_with_the_reason(
 
 def test_a_backend_that_is_not_installed_is_refused_in_one_line(tmp_path: Path) -> None:
     command = [str(python_of("jax")), "-m", "xla_sweeps", "explain", "model=mobilenet_v2"]
-    ended = subprocess.run(
-        [*command, "device=cpu"], cwd=tmp_path, capture_output=True, text=True, timeout=500
-    )
-    assert (ended.returncode, ended.stdout) == (2, "")
+    ended = run_program(*command, "device=cpu", cwd=tmp_path, code=2)
+    assert ended.stdout == ""
     install = f"{command[0]} -m pip install tensorflow"
     line = f"tensorflow is not installed; install: {install}; or add backend=jax"
     assert ended.stderr == f"xla-sweeps: backend=tensorflow: {line}\n"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
 from other_environments import python_of
 from paths import ROOT
+from programs import run_program
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # the environment is made first
 
@@ -31,15 +30,8 @@ print(json.dumps([trial.exit_code, trial.records[0].read_text()]))
 
 
 def test_a_plain_function_of_jax_is_measured_in_memory(tmp_path: Path) -> None:
-    ended = subprocess.run(
-        [str(python_of("jax")), "-c", MEASURED],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=380,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert ended.returncode == 0, ended.stderr
+    own = {"PYTHONPATH": str(ROOT)}
+    ended = run_program(python_of("jax"), "-c", MEASURED, cwd=tmp_path, more=own)
     code, text = json.loads(ended.stdout.splitlines()[-1])
     assert code == 0
     modes = json.loads(text)["modes"]

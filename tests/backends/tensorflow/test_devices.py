@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 import sys
 from ctypes.util import find_library
 from pathlib import Path
 
 import pytest
+from programs import run_program
 
 from xla_sweeps.doctor import toolchain
 from xla_sweeps.errors import DeviceError
@@ -60,8 +59,7 @@ def driver(tmp_path: Path) -> Path:
     source = tmp_path / "driver.c"
     source.write_text(DRIVER + "".join(f"int {name}(void *a) {{ return 0; }}\n" for name in OTHERS))
     for name in ("libcuda.so.1", "libnvidia-ml.so.1"):
-        command = [compiler, "-w", "-shared", "-fPIC", "-o", str(tmp_path / name), str(source)]
-        subprocess.run(command, check=True)
+        run_program(compiler, "-w", "-shared", "-fPIC", "-o", tmp_path / name, source)
     return tmp_path
 
 
@@ -69,15 +67,7 @@ def driver(tmp_path: Path) -> Path:
 def test_libraries_of_cuda_that_are_missing_are_named_with_the_command_that_installs_them(
     driver: Path,
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", ASK],
-        env={**os.environ, "LD_LIBRARY_PATH": str(driver)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_program(sys.executable, "-c", ASK, more={"LD_LIBRARY_PATH": str(driver)})
     line = done.stdout.strip()
     assert "cannot load libcudnn.so.9, libcudart.so.12, libcublas.so.12" in line
     assert how_to_install("gpu") in line

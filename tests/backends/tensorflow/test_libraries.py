@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from programs import run_program
 
 SHOW = (
     "import json; from xla_sweeps.backends.tensorflow.libraries import loaded_libraries; "
@@ -20,18 +19,13 @@ def test_a_loaded_library_tells_its_version_else_its_file(tmp_path: Path) -> Non
     source, cudnn = tmp_path / "cudnn.c", tmp_path / "libcudnn.so.9"
     source.write_text("#include <stddef.h>\nsize_t cudnnGetVersion(void) { return 91002; }\n")
     try:
-        subprocess.run(["cc", "-shared", "-fPIC", "-o", cudnn, source], check=True)
+        run_program("cc", "-shared", "-fPIC", "-o", cudnn, source)
     except FileNotFoundError:
         pytest.skip("there is no C compiler")
     allocator = tmp_path / "libtcmalloc_minimal.so.4.5.9"
     allocator.write_bytes(cudnn.read_bytes())
-    done = subprocess.run(
-        [sys.executable, "-c", SHOW],
-        env={**os.environ, "LD_PRELOAD": f"{cudnn}:{allocator}"},
-        capture_output=True,
-        check=True,
-        text=True,
-    )
+    preloaded = {"LD_PRELOAD": f"{cudnn}:{allocator}"}
+    done = run_program(sys.executable, "-c", SHOW, more=preloaded)
     libraries = json.loads(done.stdout)
     assert libraries["cudnn"] == "91002"
     assert libraries["tcmalloc_minimal"] == allocator.name

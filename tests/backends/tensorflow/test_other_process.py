@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 import tensorflow as tf
 from factories import TRIAL
 from paths import ROOT, SUPPORT
+from programs import run_program
 
 from xla_sweeps.backends.tensorflow.modes import ModeExecutable
 from xla_sweeps.backends.tensorflow.operations import fingerprint
@@ -90,19 +89,10 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         inter_threads=3,
         onednn=False,
     )
-    done = subprocess.run(
-        [sys.executable, "-c", CODE.replace("FOLDER", repr(str(Path(__file__).parent)))],
-        env={
-            **os.environ,
-            **worker_environment(replace(TRIAL, runtime=runtime), asked.device),
-            "PYTHONHASHSEED": "2",
-            "PYTHONPATH": f"{ROOT}:{SUPPORT}",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    own = worker_environment(replace(TRIAL, runtime=runtime), asked.device)
+    own |= {"PYTHONHASHSEED": "2", "PYTHONPATH": f"{ROOT}:{SUPPORT}"}
+    code = CODE.replace("FOLDER", repr(str(Path(__file__).parent)))
+    done = run_program(sys.executable, "-c", code, more=own)
     shown: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return shown
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 from other_environments import ON_TORCH, measured, python_of, run_trial
 from paths import ROOT
+from programs import run_program
 
 pytestmark = ON_TORCH
 
@@ -159,15 +159,8 @@ def python() -> Path:
 def run(code: str, folder: Path, *words: str) -> Any:
     """The last line that a script printed."""
     (folder / "cells.py").write_text(code)
-    ended = subprocess.run(
-        [str(python()), "cells.py", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=380,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "KERAS_BACKEND": "torch"},
-    )
-    assert ended.returncode == 0, ended.stderr
+    own = {"PYTHONPATH": str(ROOT), "KERAS_BACKEND": "torch"}
+    ended = run_program(python(), "cells.py", *words, cwd=folder, more=own)
     return json.loads(ended.stdout.splitlines()[-1])
 
 

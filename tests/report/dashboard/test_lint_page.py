@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from paths import ROOT
+from programs import run_program
 
-ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "xla_sweeps/report/dashboard/assets/page"
 TSC = ROOT / ".node/node_modules/.bin/tsc"
 
@@ -34,9 +33,8 @@ def test_a_wrong_name_is_an_error_of_types(
     (tmp_path / "page" / file).write_text(text.replace(right, wrong) if right else text, "utf-8")
     options = json.loads((ROOT / "scripts/tsconfig.json").read_text(encoding="utf-8"))
     (tmp_path / "tsconfig.json").write_text(json.dumps({**options, "include": ["page", "types"]}))
-    script = str(ROOT / "scripts/page_types.py")
-    subprocess.run([sys.executable, script, str(tmp_path / "types")], check=True)
-    done = subprocess.run([TSC, "--project", tmp_path], capture_output=True, text=True, check=False)
+    run_program(sys.executable, ROOT / "scripts/page_types.py", tmp_path / "types")
+    done = run_program(TSC, "--project", tmp_path, code=None)
     assert (done.returncode == 0) == (said == ""), done.stdout
     assert said in done.stdout
 
@@ -44,9 +42,6 @@ def test_a_wrong_name_is_an_error_of_types(
 def test_without_npm_a_line_says_that_the_scripts_are_not_checked(tmp_path: Path) -> None:
     for name in ("bash", "dirname", "env"):
         (tmp_path / name).symlink_to(str(shutil.which(name)))
-    environment = {**os.environ, "PATH": str(tmp_path)}
-    done = subprocess.run(
-        [ROOT / "scripts/lint_page"], capture_output=True, text=True, env=environment, check=False
-    )
-    assert (done.returncode, done.stdout) == (0, "")
+    done = run_program(ROOT / "scripts/lint_page", more={"PATH": str(tmp_path)})
+    assert done.stdout == ""
     assert done.stderr == ("scripts/lint: npm is missing, so the page's scripts are not checked\n")

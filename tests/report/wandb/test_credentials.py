@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from programs import run_program
 from wandb_runs import WANDB
 from wandb_server import API_KEY
 
@@ -30,12 +30,7 @@ def wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setattr(credentials, "ANSWER_S", 300.0)
 
     def run(*arguments: str) -> None:
-        subprocess.run(
-            [WANDB, "login", "--no-verify", *arguments],
-            cwd=tmp_path,
-            check=True,
-            capture_output=True,
-        )
+        run_program(WANDB, "login", "--no-verify", *arguments, cwd=tmp_path)
 
     return run
 

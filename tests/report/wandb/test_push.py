@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from factories import TRIAL_ID, make_outcome
+from programs import run_program
 from wandb_runs import FIRST, PATIENT, SECOND, SUMMARY, WANDB, header, rounds_of, rows_of, tracked
 from wandb_server import API_KEY, WandbServer, wait_until
 
@@ -79,7 +79,7 @@ def test_push_after_wandb_sync_duplicates_neither_rounds_nor_logs(
     head, record = header(tmp_path), with_log(FIRST, tmp_path, "one\n")
     tracked(offline_tracker(), head, record)
     (folder,) = (tmp_path / "wandb").glob("offline-run-*")
-    subprocess.run([WANDB, "sync", folder], check=True, capture_output=True, cwd=tmp_path)
+    run_program(WANDB, "sync", folder, cwd=tmp_path)
     for sent in (0, 1):
         if sent:
             assert push([(head, [record], SUMMARY)], log=tmp_path / "log").sent == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 from factories import make_record
+from programs import run_program
 from wandb_reports import blocks, measure, only, report, texts, uploaded
 from wandb_server import WandbServer, log_in, wandb_server
 from wandb_views import StoredView
@@ -327,9 +327,9 @@ def test_a_dry_run_needs_no_account_and_no_network(
         "TOUCHED": str(tmp_path / "touched"),
     }
     words = ["report", str(tmp_path / "r"), "--dry-run"]
-    command = [sys.executable, "-m", "xla_sweeps", *words, "-o", "spec.json"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
-    assert (done.returncode, done.stdout, unusual(done.stderr)) == (0, "", [])
+    command = (sys.executable, "-m", "xla_sweeps", *words, "-o", "spec.json")
+    done = run_program(*command, env=environment, cwd=tmp_path)
+    assert (done.stdout, unusual(done.stderr)) == ("", [])
     (tmp_path / "r" / "wandb").write_text("in the way")  # nothing is written there
     assert main.run(words) == 0
     printed = capsys.readouterr().out

@@ -5,7 +5,6 @@ One is killed in the middle.
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import threading
 from collections import Counter
@@ -16,6 +15,7 @@ from typing import Any
 import driving
 import pytest
 from driving import Notes, counted, wait_for
+from programs import run_program
 from quick_sweep import QUICK, quick_launch, task
 
 from xla_sweeps.errors import XlaSweepsError
@@ -163,10 +163,7 @@ def test_a_nodes_own_number_of_threads_is_kept(
         monkeypatch.setenv("OMP_NUM_THREADS", given)
     else:
         made = "os.environ['OMP_NUM_THREADS'] = '1'"
-    script = PRINT_THREADS.format(made=made)
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
+    done = run_program(sys.executable, "-c", PRINT_THREADS.format(made=made))
     assert done.stdout.strip() == str(given)
 
 

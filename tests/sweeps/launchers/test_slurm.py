@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import threading
 from collections import Counter
 from pathlib import Path
@@ -12,6 +11,7 @@ import driving
 import pytest
 from commands import forked
 from driving import Notes, counted, wait_for, wait_for_claims
+from programs import run_program
 from quick_sweep import quick_launch, task
 from slurm_cluster import CLUSTER, cluster, needs_slurm  # noqa: F401
 
@@ -83,8 +83,7 @@ def test_a_preempted_trial_is_saved_requeued_and_finished(tmp_path: Path) -> Non
         future = engine.submit(job(tmp_path, "a", "sleep+ok"))
         wait_for_claims(tmp_path, "a")
         urgent = ["--partition=vip", "--nodes=2", "--gres=gpu:2", "--exclusive"]
-        command = ["sbatch", *urgent, "--output=/dev/null", "--wrap", "sleep 1"]
-        subprocess.run(command, check=True, capture_output=True)
+        run_program("sbatch", *urgent, "--output=/dev/null", "--wrap", "sleep 1")
         assert future.result(300).how is End.FINISHED
         assert [Path(path).name for path in future.result().paths] == ["0.json", "1.json"]
     finally:
@@ -112,7 +111,7 @@ def test_a_stop_saves_the_running_trials_and_cancels_the_waiting_ones(tmp_path: 
     assert {future.result(300).how for future in (*running, waiting)} == {End.STOPPED}
     engine.close()
     assert counted(tmp_path) == {"a": {"interrupted": 1}, "b": {"interrupted": 1}}
-    assert subprocess.run(["squeue", "-h"], capture_output=True, text=True).stdout.strip() == ""
+    assert run_program("squeue", "-h").stdout.strip() == ""
 
 
 @needs_slurm
@@ -123,9 +122,8 @@ def test_a_task_that_vanishes_from_the_queue_is_lost_and_submitted_again(tmp_pat
 
     def vanish() -> None:
         wait_for_claims(tmp_path, "a")
-        queue = ["squeue", "-h", "-o", "%A"]
-        jobs = subprocess.run(queue, capture_output=True, text=True).stdout.split()
-        subprocess.run(["scancel", "--full", "--signal=KILL", *jobs], check=False)
+        jobs = run_program("squeue", "-h", "-o", "%A", code=None).stdout.split()
+        run_program("scancel", "--full", "--signal=KILL", *jobs, code=None)
         wait_for(lambda: bool(notes.ends))
         (tmp_path / "now_ok").touch()
 

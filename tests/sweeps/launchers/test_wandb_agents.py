@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from commands import own_model
 from paths import ROOT, SUPPORT
+from programs import run_program
 from slurm_cluster import cluster, needs_slurm  # noqa: F401
 from wandb_graphql import StoredSweep
 from wandb_server import WandbServer, log_in, wait_until, wandb_server
@@ -94,9 +95,7 @@ def run(
     server: WandbServer, folder: Path, *command: str, **environ: str
 ) -> subprocess.CompletedProcess[str]:
     environ = environment(server, folder) | environ
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environ)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done
+    return run_program(*command, cwd=folder, env=environ)
 
 
 def create(
@@ -312,8 +311,8 @@ def test_a_child_that_a_signal_killed_counts_as_a_failure(tmp_path: Path) -> Non
     shim = tmp_path / "python"
     shim.write_text(SHIM.format(python=sys.executable, folder=tmp_path, variables=""))
     shim.chmod(0o755)
-    assert subprocess.run([shim, "-c", "import os; os.kill(os.getpid(), 9)"]).returncode == 137
-    assert subprocess.run([shim, "-c", "raise SystemExit(3)"]).returncode == 3
+    run_program(shim, "-c", "import os; os.kill(os.getpid(), 9)", code=137)
+    run_program(shim, "-c", "raise SystemExit(3)", code=3)
     code = "import signal,sys,time\nsignal.signal(15, lambda *_: sys.exit(143))\n"
     code += "print('ready', flush=True)\ntime.sleep(600)"
     waiting = subprocess.Popen([shim, "-c", code], stdout=subprocess.PIPE, text=True)
