@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 from composed import complaint_of
+from ended import wait_for, working_in
 from explanations import KNOWN
 from factories import make_record
 from paths import ROOT, SUPPORT
@@ -168,21 +168,10 @@ def test_interrupts_and_deaths_end_the_command_and_save_what_was_measured(
     events: tuple[str, ...], ignored: str, tmp_path: Path
 ) -> None:
     interrupted(SUPPORT / "fake_backend.py", *events, cwd=tmp_path, ignored=ignored)
-    deadline = time.monotonic() + 60
-    while not (paths := [*tmp_path.glob("results/records/*/*.json")]):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    assert json.loads(paths[0].read_bytes())["rounds"]
-    while any(works_in(tmp_path, pid) for pid in Path("/proc").glob("[0-9]*")):
-        assert time.monotonic() < deadline, "processes are left"
-        time.sleep(0.1)
-
-
-def works_in(folder: Path, process: Path) -> bool:
-    try:
-        return process.name != str(os.getpid()) and (process / "cwd").readlink() == folder
-    except OSError:
-        return False
+    wait_for(lambda: [*tmp_path.glob("results/records/*/*.json")], 60)
+    path = next(tmp_path.glob("results/records/*/*.json"))
+    assert json.loads(path.read_bytes())["rounds"]
+    wait_for(lambda: not working_in(tmp_path), 60)
 
 
 def test_a_refusal_is_told_where_sigchld_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:

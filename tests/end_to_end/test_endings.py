@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import re
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from ended import wait_for
 from scripted_trials import records, start
 
 from xla_sweeps.system.files import SCRATCH_PREFIX
 
 REQUEST = ("model=mobilenet_v2", "resolution=32", "modes=[graph,xla]", "device=cpu", "ui=plain")
-
-
-def wait_until(done: Callable[[], bool], within_s: float = 300) -> None:
-    deadline = time.monotonic() + within_s
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def said(results: Path, text: str) -> bool:
@@ -50,7 +42,7 @@ def test_every_deadly_signal_that_can_be_caught_saves_what_was_measured(
         )
     for number, trial in running.items():
         try:
-            wait_until(lambda number=number: said(tmp_path / number.name, "waits for ever"))  # type: ignore[misc]
+            wait_for(lambda number=number: said(tmp_path / number.name, "waits for ever"))  # type: ignore[misc]
             trial.send_signal(number)
             output, _ = trial.communicate(timeout=300)
         finally:
@@ -69,11 +61,11 @@ def test_nothing_is_left_outside_the_results_folder(tmp_path: Path) -> None:
     tracked = (*REQUEST, "tracker=wandb_offline")
     killed = start(tmp_path / "r", *tracked, script="wait-at:0", **own)
     try:
-        wait_until(lambda: said(tmp_path / "r", "waits for ever"))
+        wait_for(lambda: said(tmp_path / "r", "waits for ever"))
     finally:
         killed.kill()
         killed.communicate()
-    wait_until(lambda: not list((tmp_path / "r" / "wandb").glob("tmp-*")))
+    wait_for(lambda: not list((tmp_path / "r" / "wandb").glob("tmp-*")))
     assert [path.name.startswith(SCRATCH_PREFIX) for path in elsewhere.iterdir()] == [True]
     trial = start(tmp_path / "r", *tracked, script="die-at:0", **own)
     output, _ = trial.communicate(timeout=300)
@@ -84,7 +76,7 @@ def test_nothing_is_left_outside_the_results_folder(tmp_path: Path) -> None:
 def test_two_trials_on_one_cpu_take_turns_and_the_same_one_twice_is_refused(tmp_path: Path) -> None:
     first = start(tmp_path / "r", *REQUEST, "tracker=none", script="wait-at:0")
     try:
-        wait_until(lambda: said(tmp_path / "r", "output of a library"))
+        wait_for(lambda: said(tmp_path / "r", "output of a library"))
         same = start(tmp_path / "r", *REQUEST, "tracker=none")
         output, _ = same.communicate(timeout=300)
         assert (same.returncode, output.count("\n")) == (75, 1)

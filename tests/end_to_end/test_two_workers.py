@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import time
 from pathlib import Path
 
 import pytest
 from commands import command
+from ended import processes, wait_for, wait_until
 from scripted_trials import records, start
 
 from xla_sweeps.schema.measurement import Status
@@ -32,21 +31,11 @@ IN_PARENT = ("spawn.before", "spawn.after", "supervisor.result", "store.opened",
 
 def workers(tag: str) -> list[int]:
     """The scripted workers that are alive and have this word in their script."""
-    pids = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            words = entry.read_bytes().split(b"\0")
-            if any(b"fake_worker" in word for word in words) and os.fsencode(tag) in words:
-                pids.append(int(entry.parent.name))
-    return pids
+    return processes("fake_worker", f" {tag} ")
 
 
-def left_after(tag: str, within_s: float = 30) -> list[int]:
-    """The workers that are still there after a while, if any."""
-    deadline = time.monotonic() + within_s
-    while (pids := workers(tag)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return pids
+def gone(tag: str) -> bool:
+    return wait_until(lambda: not workers(tag), 30)
 
 
 @pytest.mark.exhaustive
@@ -83,7 +72,7 @@ def test_a_worker_that_is_killed_costs_its_own_mode_and_no_more(
     output, _ = trial.communicate(timeout=300)
     all_measured = point == "finished" and how_many == 2
     assert trial.returncode == (0 if all_measured else 1), output
-    assert not left_after(tag)
+    assert gone(tag)
     (record,) = records(results)
     statuses = [outcome.status for outcome in record.modes.values()]
     if how_many == 2:
@@ -108,7 +97,7 @@ def test_no_worker_outlives_a_parent_that_is_killed_and_the_next_command_measure
     trial = start(results, *REQUEST, script=tag, XLA_SWEEPS_FP=f"{point}:kill:1")
     trial.communicate(timeout=300)
     assert trial.returncode == -9
-    assert not left_after(tag)
+    assert gone(tag)
     kept = len(records(results))
     assert kept == (point == "store.linked")
     again = start(results, *REQUEST, script=tag)
@@ -120,10 +109,8 @@ def test_no_worker_outlives_a_parent_that_is_killed_and_the_next_command_measure
 def test_no_worker_outlives_a_parent_that_is_killed_while_one_measures(tmp_path: Path) -> None:
     results, tag = tmp_path / "r", f"tag:{tmp_path.name}"
     trial = start(results, *REQUEST, script=f"wait-at:5 {tag}")
-    deadline = time.monotonic() + 120
-    while len(workers(tag)) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_for(lambda: len(workers(tag)) >= 2)
     time.sleep(1.0)
     trial.kill()
     trial.communicate(timeout=60)
-    assert not left_after(tag)
+    assert gone(tag)

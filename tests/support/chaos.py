@@ -21,6 +21,7 @@ from collections import Counter
 from pathlib import Path
 
 from drivers import DEFINITION
+from ended import wait_until, working_in
 from oracle import contradictions
 
 from xla_sweeps.analysis.noise import is_anchor
@@ -58,12 +59,7 @@ def start(
 
 def ours(results: Path) -> list[int]:
     """Every process that works for this folder: all inherit the drivers' working directory."""
-    pids = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if (entry / "cwd").readlink() == results.parent.resolve():
-                pids.append(int(entry.name))
-    return pids
+    return working_in(results.parent)
 
 
 def disturb(source: random.Random, results: Path, done: Counter[str]) -> None:
@@ -118,9 +114,7 @@ def run(
         for process in running:
             process.kill()
             process.wait()
-        deadline = time.monotonic() + 60
-        while ours(results) and time.monotonic() < deadline:
-            time.sleep(0.1)
+        wait_until(lambda: not ours(results), 60)
         left_alive = ours(results)
         for _ in range(20):
             resumed = begin()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ended import alive
 from factories import EFFORT, TRIAL
 from scripted import scripted
 
@@ -193,10 +194,3 @@ def conduct(
         return conduct_trial(trial, scripted(*script), tmp_path, watch=machine.watch, **options)
     finally:
         assert not any(map(alive, machine.pids))
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False

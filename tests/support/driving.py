@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from commands import Running
+from ended import processes, wait_for, wait_until
 from paths import ROOT
 from quick_sweep import quick_launch, tasks_of
 
@@ -104,32 +104,11 @@ def start(results: Path, *arguments: str, slots: int = 2, **environ: str) -> Run
 
 def alive_in(results: Path) -> list[int]:
     """Processes of ours that still work for this folder."""
-    pids = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                command = (entry / "cmdline").read_bytes().decode()
-            except OSError:
-                continue
-            if str(results) in command and "quick_" in command:
-                pids.append(int(entry.name))
-    return pids
+    return processes(str(results), "quick_")
 
 
-def gone(results: Path, within_s: float = 120) -> bool:
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        if not alive_in(results):
-            return True
-        time.sleep(0.05)
-    return False
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 300
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+def gone(results: Path) -> bool:
+    return wait_until(lambda: not alive_in(results))
 
 
 def wait_for_claims(results: Path, *names: str) -> None:

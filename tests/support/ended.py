@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+
+
+def wait_until(holds: Callable[[], object], within_s: float = 120.0) -> bool:
+    """Wait for something to become true; whether it did in time."""
+    deadline = time.monotonic() + within_s
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def wait_for(holds: Callable[[], object], within_s: float = 300.0) -> None:
+    """Wait for what must become true."""
+    assert wait_until(holds, within_s)
 
 
 def freeze(child: int) -> None:
@@ -20,3 +37,32 @@ def join(thread: threading.Thread) -> None:
     thread.join()
     while Path(f"/proc/self/task/{thread.native_id}").exists():
         time.sleep(0.01)
+
+
+def alive(pid: int) -> bool:
+    """True if there is such a process that has not ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def processes(*parts: str) -> list[int]:
+    """Other processes whose command lines, words joined by spaces, have all these parts."""
+    pids = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            line = os.fsdecode((entry / "cmdline").read_bytes().replace(b"\0", b" "))
+            if int(entry.name) != os.getpid() and all(part in line for part in parts):
+                pids.append(int(entry.name))
+    return pids
+
+
+def working_in(folder: Path) -> list[int]:
+    """Other processes whose current folder this is."""
+    pids = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (entry / "cwd").readlink() == folder.resolve() and int(entry.name) != os.getpid():
+                pids.append(int(entry.name))
+    return pids

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import fake_sweep
 import psutil
+from ended import wait_until
 from paths import SUPPORT
 
 TRIAL = (sys.executable, str(SUPPORT / "fake_trial.py"))
@@ -209,13 +210,9 @@ def _waited(pid: int, deadline: float) -> tuple[int, bool]:
 
 def _end_session(leader: int) -> list[str]:
     """Kill what is left of a session a moment later; their command lines."""
-    left = _session(leader)
-    deadline = time.monotonic() + 60
-    while left and time.monotonic() < deadline:
-        time.sleep(0.02)
-        left = _session(leader)
+    wait_until(lambda: not _session(leader), 60)
     said = []
-    for process in left:
+    for process in _session(leader):
         with contextlib.suppress(psutil.Error):
             said.append(" ".join(process.cmdline())[:200])
             process.kill()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from browser import PHONE, Browser
 from browser_engine import BrowserError
-from wandb_server import wait_until
+from ended import wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.each_browser]
 

@@ -15,7 +15,6 @@ import json
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -45,16 +44,6 @@ def log_in(server: WandbServer, home: Path, patch: pytest.MonkeyPatch) -> None:
         patch.delenv(name)
     for name, value in server.environment(HOME=str(home)).items():
         patch.setenv(name, value)
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float = 120.0) -> bool:
-    """Wait for something to become true; whether it did in time."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 class WandbServer:

@@ -12,6 +12,7 @@ import time
 
 import psutil
 import pytest
+from ended import alive, wait_until
 from programs import run_program
 
 from xla_sweeps.system import process
@@ -67,23 +68,13 @@ def test_a_tree_ends_with_the_members_that_left_the_group() -> None:
         "subprocess.Popen(['sleep', '60'], start_new_session=True); time.sleep(60)"
     )
     process = subprocess.Popen([sys.executable, "-c", child])
-    deadline = time.monotonic() + 120
-    while not (members := descendants(process.pid)) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    assert wait_until(lambda: descendants(process.pid))
+    members = descendants(process.pid)
     kill_tree(process.pid)
     process.wait(120)
     assert len(members) == 1
-    while any(map(alive, members)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(map(alive, members))
+    assert wait_until(lambda: not any(map(alive, members)))
     assert descendants(process.pid) == []
-
-
-def alive(pid: int) -> bool:
-    try:
-        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
 
 
 @pytest.mark.parametrize("first", [False, True])

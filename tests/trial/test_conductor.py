@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conducting import EIGHT, Notes, QuietMachine, alive, conduct, conduct_trial
+from conducting import EIGHT, Notes, QuietMachine, conduct, conduct_trial
+from ended import alive, processes, wait_until
 from factories import TRIAL
 from fake_nvml import FakeGpu, FakeNvml
 from paths import SUPPORT
@@ -141,10 +142,7 @@ def test_a_hang_that_ignores_sigterm_is_killed_at_its_stages_deadline(tmp_path: 
 def test_grandchildren_do_not_outlive_their_trial(tmp_path: Path) -> None:
     result = conduct(tmp_path, "grandchild:graph")
     (pid,) = [int(flagged.mode) for flagged in result.flags if flagged.flag == "grandchild"]
-    deadline = time.monotonic() + 120
-    while alive(pid) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not alive(pid)
+    assert wait_until(lambda: not alive(pid))
 
 
 @pytest.fixture
@@ -208,16 +206,7 @@ def test_what_the_model_started_neither_holds_up_nor_outlives_the_replicate(
     assert result.finished
     assert result.status is Status.OK
     assert set(children(os.getpid())) == before
-    assert str(tmp_path) not in "".join(command_lines())
-
-
-def command_lines() -> Iterator[str]:
-    """Command lines of all fake workers."""
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            line = entry.read_text()
-            if WORKER in line:
-                yield line
+    assert not processes(WORKER, str(tmp_path))
 
 
 @pytest.mark.parametrize(

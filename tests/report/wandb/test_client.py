@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ended import freeze
+from ended import freeze, processes, wait_until
 from paths import ROOT, SUPPORT
 from wandb_runs import FIRST, header, inspected, marked
-from wandb_server import WandbServer, wait_until
+from wandb_server import WandbServer
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.wandb.client import MODULE, Helper
@@ -153,20 +153,10 @@ def test_when_the_command_is_killed_its_helper_finishes_the_run_and_exits(
     finally:
         parent.kill()
         parent.wait()
-    assert wait_until(lambda: not any(helpers in text for text in command_lines()))
+    assert wait_until(lambda: not processes(helpers))
     if name == "wandb":
         assert server.run.exit_code == 137
     else:
         assert sum(entry["type"] == "history" for entry in inspected(tmp_path / "r")) == len(
             FIRST.rounds
         )
-
-
-def command_lines() -> list[str]:
-    texts = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            texts.append(path.read_bytes().replace(b"\0", b" ").decode())
-        except OSError:
-            continue
-    return texts

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ended import wait_until
 from factories import TRIAL_ID, make_outcome
 from programs import run_program
 from wandb_runs import FIRST, PATIENT, SECOND, SUMMARY, WANDB, header, rounds_of, rows_of, tracked
-from wandb_server import API_KEY, WandbServer, wait_until
+from wandb_server import API_KEY, WandbServer
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.run_content import logs_of

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ended import wait_until
 from factories import CONFIG, TRIAL_ID, full
 from wandb_runs import (
     FIRST,
@@ -23,7 +24,7 @@ from wandb_runs import (
     rows_of,
     tracked,
 )
-from wandb_server import API_KEY, WandbServer, log_in, wait_until, wandb_server
+from wandb_server import API_KEY, WandbServer, log_in, wandb_server
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report import run_content

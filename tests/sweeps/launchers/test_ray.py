@@ -14,7 +14,8 @@ from typing import Any
 
 import driving
 import pytest
-from driving import Notes, counted, wait_for
+from driving import Notes, counted
+from ended import wait_for
 from programs import run_program
 from quick_sweep import QUICK, quick_launch, task
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import driving
 import pytest
 from commands import forked
-from driving import Notes, counted, wait_for, wait_for_claims
+from driving import Notes, counted, wait_for_claims
+from ended import wait_for
 from programs import run_program
 from quick_sweep import quick_launch, task
 from slurm_cluster import CLUSTER, cluster, needs_slurm  # noqa: F401

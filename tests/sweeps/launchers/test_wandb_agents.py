@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 from commands import own_model
+from ended import processes, wait_until
 from paths import ROOT, SUPPORT
 from programs import run_program
 from slurm_cluster import cluster, needs_slurm  # noqa: F401
 from wandb_graphql import StoredSweep
-from wandb_server import WandbServer, log_in, wait_until, wandb_server
+from wandb_server import WandbServer, log_in, wandb_server
 
 from xla_sweeps.store.store import Store
 from xla_sweeps.sweeps.launchers.wandb_agents import KILL_GRACE_S, PATH_PATTERN, SHIM
@@ -271,8 +272,7 @@ def test_a_run_stopped_in_the_page_is_resumed_and_sigterm_saves_it_and_leaves_no
     assert again.returncode == 143, output
     assert time.monotonic() - begun < KILL_GRACE_S
     assert statuses() == ["interrupted", "interrupted"]
-    commands = map(read, Path("/proc").glob("[0-9]*/cmdline"))
-    assert not [command for command in commands if str(tmp_path).encode() in command]
+    assert processes(str(tmp_path)) == []
     log = next((tmp_path / "results" / "logs" / "agents").glob("*/cpu.log")).parent.parent
     texts = "".join(path.read_text() for path in log.glob("*/cpu.log"))
     assert "ignored" not in texts
@@ -326,10 +326,3 @@ def test_a_child_that_a_signal_killed_counts_as_a_failure(tmp_path: Path) -> Non
 @pytest.mark.parametrize("text", ["abc", "a/b", "a/b/c/d", "/b/c", "a//c"])
 def test_a_name_that_is_not_a_sweep_is_refused(text: str) -> None:
     assert not PATH_PATTERN.fullmatch(text)
-
-
-def read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
