@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from changed_rows import with_columns
-from evidence import evidence_of
 from factories import (
     CONFIG,
     MODEL,
@@ -23,19 +22,30 @@ from factories import (
 )
 
 from xla_sweeps.analysis import estimates, stats
-from xla_sweeps.analysis.pool import Pool, pool_of
+from xla_sweeps.analysis.pool import Evidence, Pool, pool_of
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.schema.columns import ANCHOR_TAG
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged, Phase, Status
 from xla_sweeps.schema.overrides import runtime_text
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import ComparisonRow
+from xla_sweeps.schema.row import ComparisonRow, TrialSummary
 from xla_sweeps.store import derive, table
 from xla_sweeps.store.store import Store
 
 TIMES = {"eager": 0.4, "graph": 0.2, "xla": 0.19}
 ANCHOR = {**CONFIG, "tracker": {"name": "none", "tags": [ANCHOR_TAG]}}
 DEAD = Failure(phase=Phase.MEASURE, kind="SIGKILL", message="killed")
+
+
+def evidence_of(*trials: TrialSummary) -> list[Evidence]:
+    """The evidence of trials that learn from each other, as their folder keeps it."""
+    return [
+        Evidence(
+            trial.trial.trial_id, row.provenance.measured_at, row.provenance.host, trial.figures
+        )
+        for trial in trials
+        for row in trial.comparisons[:1]
+    ]
 
 
 def kinds(seed: int) -> dict[str, list[Record]]:
