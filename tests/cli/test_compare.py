@@ -126,8 +126,7 @@ def test_a_broken_mode_comes_first_and_fails_on_request(folders: Path) -> None:
     }
     record = make_record({"graph": 0.2}, request_id="q2", trial_id="d" * 16, modes=modes)
     Store(folders / "B").save(record)
-    done = command("compare", "A", "B", "--fail-on", "broke", cwd=folders)
-    assert done.returncode == 1
+    done = command("compare", "A", "B", "--fail-on", "broke", cwd=folders, code=1)
     assert done.stdout.splitlines()[2].startswith("✕ ")
     assert "xla broke (unsupported_op: no kernel for Foo)" in done.stdout.splitlines()[2]
     back = command("compare", "B", "A", cwd=folders)
@@ -138,8 +137,7 @@ def test_contaminated_sides_are_marked_and_ignored_by_fail_on(folders: Path) -> 
     for record in trial({"graph": 0.2, "xla": 0.2}, seed=30, status=Status.CONTAMINATED):
         Store(folders / "C").save(record)
     save_anchors(folders / "C")
-    done = command("compare", "A", "C", "--fail-on", "slower", cwd=folders)
-    assert done.returncode == 3
+    done = command("compare", "A", "C", "--fail-on", "slower", cwd=folders, code=3)
     assert done.stderr.splitlines() == [
         "--fail-on ignored 2 contaminated comparisons, as resnet50 224 px, batch 4, xla "
         "throughput; --accept-contaminated counts them",

@@ -32,8 +32,7 @@ def little_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_doctor_shows_devices_versions_and_quietness_without_writing(tmp_path: Path) -> None:
-    done = command("doctor", "--seconds", "0.3", cwd=tmp_path)
-    assert done.returncode == 0
+    done = command("doctor", "--seconds", "0.3", cwd=tmp_path, code=0)
     for part in ("cpu", "tensorflow", "quiet", "steal", "disk", "W&B"):
         assert part in done.stdout
     assert not (tmp_path / "results").exists()
@@ -160,8 +159,7 @@ def test_doctor_says_what_a_gpu_is_used_for_and_what_its_driver_does_not_tell(
 @pytest.mark.slow
 @pytest.mark.exhaustive
 def test_doctor_compiles_for_a_device_that_is_named(tmp_path: Path) -> None:
-    done = command("doctor", "--seconds", "0.1", "--device", "cpu", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = command("doctor", "--seconds", "0.1", "--device", "cpu", cwd=tmp_path, code=0)
     shown = [" ".join(line.split()) for line in done.stdout.splitlines()]
     assert {"✓ cpu XLA compiles a matmul", "✓ cpu XLA compiles a convolution"} <= set(shown)
 

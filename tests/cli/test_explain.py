@@ -47,8 +47,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.exhaustive  # daily: a dead process in tests/trial/test_explaining.py
 def test_a_crash_leaves_what_was_known_and_says_what_is_not(folder: Path) -> None:
     request = ("explain", "model=local", "path=faulty:deadly", "trust_code=true", "device=cpu")
-    done = fresh_command(*request, "--format", "json", cwd=folder)
-    assert done.returncode == 1
+    done = fresh_command(*request, "--format", "json", cwd=folder, code=1)
     explanation = json.loads(done.stdout)
     assert [refusal["op"] for refusal in explanation["refusals"]] == ["PyFunc"]
     (place,) = explanation["refusals"][0]["places"]

@@ -16,6 +16,7 @@ import pytest
 from commands import forked
 from composed import complaint_of
 from paths import ROOT
+from programs import with_code
 
 from xla_sweeps.analysis.guard import LOOK
 from xla_sweeps.cli.arguments import conditions_of
@@ -122,15 +123,14 @@ TRIAL = (
 )
 
 
-def guard(cwd: Path, *words: str, modes: str = "fake_graph,fake_xla") -> CompletedProcess[str]:
+def guard(
+    cwd: Path, *words: str, modes: str = "fake_graph,fake_xla", code: int | None = None
+) -> CompletedProcess[str]:
     """A guard of the folders `a` and `b`."""
     sides = ("--before", f"{PYTHON}@a", "--after", f"{PYTHON}@b")
     own = {"PYTHONPATH": str(ROOT), "HOME": str(cwd)}
-    return forked(
-        *("fakes", "guard", *sides, *TRIAL, f"modes=[{modes}]", *words),
-        cwd=cwd,
-        environment={**os.environ, **own},
-    )
+    words = ("fakes", "guard", *sides, *TRIAL, f"modes=[{modes}]", *words)
+    return with_code(forked(*words, cwd=cwd, environment={**os.environ, **own}), code)
 
 
 @pytest.fixture
@@ -164,8 +164,7 @@ def test_a_slower_folder_is_found_and_fails_the_guard(
 
 def test_a_mode_that_breaks_fails_the_guard_and_the_others_are_judged(folders: Path) -> None:
     (folders / "b" / "fault").write_text("fake_xla:crash")
-    done = guard(folders, "--format", "md", "--detect", "100%")
-    assert done.returncode == 1, done.stderr
+    done = guard(folders, "--format", "md", "--detect", "100%", code=1)
     assert done.stdout.startswith(MARKER.format(verdict="broke"))
     assert "| fake_xla | broke | — | — |" in done.stdout
     assert "fake_xla: after fails in 1 of 1 pair: " in done.stdout
@@ -204,22 +203,19 @@ def test_a_mode_that_fails_after_the_first_pair_never_passes_in_silence(
 
 
 def test_a_budget_below_one_look_is_refused_with_what_is_needed(folders: Path) -> None:
-    done = guard(folders, "--budget", "0.01s")
-    assert done.returncode == 2, done.stderr
+    done = guard(folders, "--budget", "0.01s", code=2)
     assert "a pair takes more than the 0.01 s that were given, and a verdict needs 4" in done.stderr
 
 
 def test_modes_of_two_frameworks_are_refused(folders: Path) -> None:
-    done = guard(folders, modes="graph,fake_graph")
-    assert done.returncode == 2
+    done = guard(folders, modes="graph,fake_graph", code=2)
     assert "guard measures modes of one framework" in done.stderr
 
 
 def test_two_batch_sizes_are_compared_by_the_sample(folders: Path) -> None:
     """A call of the fake device takes as long at every batch size."""
     words = ("--after-with", "batch_size=8", "--format", "json", "--budget", "4m")
-    done = guard(folders, *words, modes="fake_graph")
-    assert done.returncode == 0, done.stderr
+    done = guard(folders, *words, modes="fake_graph", code=0)
     document = json.loads(done.stdout)
     assert document["verdict"] == "faster"
     assert document["modes"][0]["change"] == pytest.approx(math.log(4 / 8), abs=0.3)

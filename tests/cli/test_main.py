@@ -18,8 +18,7 @@ from xla_sweeps.version import __version__
 
 
 def test_help_groups_the_options_and_lists_models_and_sources(tmp_path: Path) -> None:
-    done = fresh_command("--help", cwd=tmp_path)
-    assert done.returncode == 0
+    done = fresh_command("--help", cwd=tmp_path, code=0)
     assert done.stderr == ""
     for part in (
         "What is measured:",
@@ -48,8 +47,7 @@ def test_commands_that_only_show_import_neither_tensorflow_nor_wandb_nor_keras(
 
 
 def test_cfg_job_prints_the_composed_configuration(tmp_path: Path) -> None:
-    done = fresh_command("model=resnet50", "jit=auto", "--cfg", "job", cwd=tmp_path)
-    assert done.returncode == 0
+    done = fresh_command("model=resnet50", "jit=auto", "--cfg", "job", cwd=tmp_path, code=0)
     assert "name: resnet50" in done.stdout
     assert "jit: auto" in done.stdout
     assert list(tmp_path.iterdir()) == []

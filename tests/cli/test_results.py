@@ -31,8 +31,7 @@ def results(tmp_path: Path) -> Path:
 
 
 def test_results_are_a_table_of_headline_rows_by_default(results: Path) -> None:
-    done = command("results", cwd=results)
-    assert done.returncode == 0
+    done = command("results", cwd=results, code=0)
     assert done.stderr == ""
     assert "▲ faster" in done.stdout
     assert "▼ slower" in done.stdout
@@ -106,8 +105,7 @@ def test_parquet_has_the_same_types_for_all_rows_some_and_none(
     where: str | None, results: Path
 ) -> None:
     chosen = () if where is None else ("--where", where)
-    done = command("results", *chosen, "--format", "parquet", "-o", "rows.parquet", cwd=results)
-    assert done.returncode == 0
+    command("results", *chosen, "--format", "parquet", "-o", "rows.parquet", cwd=results, code=0)
     table = pyarrow.parquet.read_table(results / "rows.parquet")
     assert table.num_rows == {None: 2, "model=nosuch": 0, "speedup>1": 1}[where]
     types = {str: pyarrow.string(), bool: pyarrow.bool_()}

@@ -22,6 +22,7 @@ import pytest
 from commands import command, forked, in_terminal, own_model
 from in_process import command as in_process
 from paths import ROOT, SUPPORT
+from programs import with_code
 
 from xla_sweeps.errors import USAGE_CODE
 from xla_sweeps.schema.record import Record
@@ -50,7 +51,7 @@ def definition(folder: Path, **parameters: Any) -> Path:
 
 
 def sweep(
-    folder: Path, *arguments: str, worker: str = "", **environ: str
+    folder: Path, *arguments: str, worker: str = "", code: int | None = None, **environ: str
 ) -> subprocess.CompletedProcess[str]:
     kept = {
         name: value
@@ -59,7 +60,7 @@ def sweep(
     }
     words = ("sweep", "mine.yaml", "tracker=none", *arguments)
     environment = {**kept, "FAKE_WORKER": worker, **environ}
-    return forked("sweep", *words, cwd=folder, environment=environment)
+    return with_code(forked("sweep", *words, cwd=folder, environment=environment), code)
 
 
 def records(folder: Path) -> list[Record]:
@@ -75,8 +76,7 @@ def tags(folder: Path) -> Counter[str]:
 def test_a_dry_run_prints_the_commands_a_person_would_type(tmp_path: Path) -> None:
     path = str(ROOT / "sweeps" / "smoke.yaml")
     words = ("batch_size=1", "--dry-run", "resolution=64")
-    done = command("sweep", path, *words, cwd=tmp_path)
-    assert done.returncode == 0
+    done = command("sweep", path, *words, cwd=tmp_path, code=0)
     first, *others = done.stdout.splitlines()
     assert first == "python -m xla_sweeps model=mobilenet_v2 jit=true batch_size=1 resolution=64"
     assert len(others) == 2
@@ -91,8 +91,7 @@ def test_a_dry_run_prints_the_commands_a_person_would_type(tmp_path: Path) -> No
 
 def test_a_dry_run_says_how_many_trials_prepare_ahead_at_most(tmp_path: Path) -> None:
     definition(tmp_path)
-    plan = sweep(tmp_path, "--dry-run", "--ahead", "999", "device=cpu")
-    assert plan.returncode == 0
+    plan = sweep(tmp_path, "--dry-run", "--ahead", "999", "device=cpu", code=0)
     assert re.match(r"warning: --ahead=999 is \d+ here: \d+ (core|GiB)", plan.stderr)
 
 
@@ -100,8 +99,7 @@ def test_a_sweep_shows_its_results_and_the_same_command_again_measures_nothing(
     tmp_path: Path,
 ) -> None:
     definition(tmp_path)
-    first = sweep(tmp_path)
-    assert first.returncode == 0, first.stderr
+    first = sweep(tmp_path, code=0)
     assert "start    cpu  model=mobilenet_v2" in first.stderr
     assert re.search(r"sweep    2/2 trials  2 ok\n", first.stderr)
     lines = first.stdout.splitlines()
@@ -111,8 +109,7 @@ def test_a_sweep_shows_its_results_and_the_same_command_again_measures_nothing(
     assert lines[-1] == "results xla-sweeps results results"
     assert {record.tracker.group for record in records(tmp_path)} == {"mine"}
     assert all("turns" not in record.seconds for record in records(tmp_path)), "none prepares ahead"
-    again = sweep(tmp_path)
-    assert again.returncode == 0
+    again = sweep(tmp_path, code=0)
     assert "start " not in again.stderr
     assert len(records(tmp_path)) == 2
     plan = sweep(tmp_path, "--dry-run")
@@ -132,8 +129,7 @@ def test_a_trial_whose_process_dies_is_recorded_each_time_and_given_up_after_the
     tmp_path: Path,
 ) -> None:
     definition(tmp_path, model={"value": "resnet50"})
-    done = sweep(tmp_path, XLA_SWEEPS_FP="claim.after:kill:1")
-    assert done.returncode == 0, done.stderr
+    done = sweep(tmp_path, XLA_SWEEPS_FP="claim.after:kill:1", code=0)
     assert done.stdout.startswith("mine: 1 trial: 1 crashed\n")
     deaths = records(tmp_path)
     assert [str(record.status) for record in deaths] == ["crashed", "crashed"]
@@ -161,8 +157,7 @@ def test_a_quick_sweep_plans_an_aa_pair_and_every_fourth_trial_twice(tmp_path: P
 @pytest.mark.exhaustive
 def test_what_is_measured_twice_is_measured_by_processes_of_their_own(tmp_path: Path) -> None:
     definition(tmp_path, model={"value": "resnet50"}, **{"effort.duplicates": {"value": 1}})
-    done = sweep(tmp_path)
-    assert done.returncode == 0, done.stderr
+    sweep(tmp_path, code=0)
     measured = Counter(record.trial_id for record in records(tmp_path))
     assert list(measured.values()) == [2]
     table = rows.load(tmp_path / "results").table
@@ -179,12 +174,10 @@ def test_what_is_measured_twice_is_measured_by_processes_of_their_own(tmp_path: 
 @pytest.mark.exhaustive  # daily: the policy in test_outcomes.py
 def test_contaminated_trials_are_measured_twice_unless_they_are_accepted(tmp_path: Path) -> None:
     definition(tmp_path, model={"value": "resnet50"})
-    busy = sweep(tmp_path, worker="contaminated")
-    assert busy.returncode == 3
+    sweep(tmp_path, worker="contaminated", code=3)
     assert len(records(tmp_path)) == 2
     assert "1 trial; 0 done, 1 to measure" in sweep(tmp_path, "--dry-run").stderr
-    kept = sweep(tmp_path, "--accept-contaminated", worker="contaminated")
-    assert kept.returncode == 0, kept.stderr
+    kept = sweep(tmp_path, "--accept-contaminated", worker="contaminated", code=0)
     assert "start " not in kept.stderr
     usual = tmp_path / "results" / "hydra"
     before = sorted(usual.rglob("*"))
@@ -226,8 +219,7 @@ def test_a_search_by_results_proposes_and_measures_trials_and_a_rerun_measures_n
     metric = {"name": "speedup", "goal": "maximize"}
     search = {"method": "bayes", "run_cap": 4, "metric": metric}
     definition(tmp_path, batch_size={"min": 1, "max": 64}, top=search)
-    done = sweep(tmp_path)
-    assert done.returncode == 0, done.stderr
+    sweep(tmp_path, code=0)
     first = len(records(tmp_path))
     assert 1 <= first <= 4
     assert len({record.trial.batch_size for record in records(tmp_path)}) > 1
@@ -245,8 +237,7 @@ def test_several_devices_are_tested_for_interference_before_they_are_used(tmp_pa
     if devices.usable_cores() < 2:
         pytest.skip("one core cannot be split")
     definition(tmp_path)
-    done = sweep(tmp_path, "--devices", "cpu:0,cpu:1")
-    assert done.returncode == 0, done.stderr
+    sweep(tmp_path, "--devices", "cpu:0,cpu:1", code=0)
     assert tags(tmp_path) == {"anchor": 3, "trial": 2}
     assert {record.environment["cpu"]["cores"] for record in records(tmp_path)} == {
         devices.usable_cores() // 2
@@ -258,13 +249,11 @@ def test_several_devices_are_tested_for_interference_before_they_are_used(tmp_pa
 
 def test_an_absent_accelerator_is_refused_and_a_present_one_is_used(tmp_path: Path) -> None:
     definition(tmp_path, accelerator={"value": "H100"})
-    done = sweep(tmp_path)
-    assert done.returncode == 2
+    done = sweep(tmp_path, code=2)
     assert "mine.yaml:1: accelerator=H100: this machine has " in done.stderr
     word = devices.cpu_name().split()[0]
     definition(tmp_path, model={"value": "resnet50"}, accelerator={"value": word})
-    plan = sweep(tmp_path, "--dry-run")
-    assert plan.returncode == 0
+    plan = sweep(tmp_path, "--dry-run", code=0)
     assert "1 trial; 0 done, 1 to measure" in plan.stderr
 
 
@@ -335,8 +324,7 @@ def test_models_of_ones_own_are_swept_and_resumed(tmp_path: Path) -> None:
     place = ("--config-dir", "own")
     planned = sweep(tmp_path, *place, "--dry-run")
     assert f"python -m xla_sweeps --config-dir={tmp_path}/own model=tiny" in planned.stdout
-    done = sweep(tmp_path, *place)
-    assert done.returncode == 0, done.stderr
+    sweep(tmp_path, *place, code=0)
     assert [record.model.variant for record in records(tmp_path) if record.model] == [
         "MobileNetV2 0.35"
     ]
@@ -349,8 +337,7 @@ def test_an_experiment_of_ones_own_says_where_all_trials_of_a_sweep_go(tmp_path:
         "# @package _global_\nresults_dir: mine\nbatch_size: 2\n"
     )
     definition(tmp_path, model={"value": "mobilenet_v2"})
-    done = sweep(tmp_path, "--trust-config", "own", "+experiment=mine")
-    assert done.returncode == 0, done.stderr
+    sweep(tmp_path, "--trust-config", "own", "+experiment=mine", code=0)
     assert not (tmp_path / "results").exists(), "not even an anchor's"
     kept = Store(tmp_path / "mine").load().records.values()
     assert 2 in {record.trial.batch_size for group in kept for record in group}

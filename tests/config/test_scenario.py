@@ -113,8 +113,7 @@ def test_a_model_of_the_catalog_that_takes_no_pictures_is_refused(name: str) -> 
 
 def test_a_refused_request_for_pictures_leaves_nothing(pictures: Path) -> None:
     words = ("model=mnist_mlp", *FIT, "device=cpu", "tracker=wandb_offline")
-    done = command(*words, cwd=pictures.parent)
-    assert done.returncode == 2
+    done = command(*words, cwd=pictures.parent, code=2)
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert "data=pics: mnist_mlp does not take pictures" in line

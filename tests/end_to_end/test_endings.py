@@ -107,8 +107,7 @@ def test_ctrl_c_while_a_trial_waits_for_quiet_saves_and_says_how_to_resume(tmp_p
     assert "for quiet: others use " in said_
     assert said_.endswith(", at most 30 s\n")
     trial.send_signal(signal.SIGINT)
-    output, _ = trial.communicate(timeout=300)
-    assert trial.returncode == 130
+    output = trial.finish(130)
     assert "stopped; what was measured is saved. Resume with: python -m xla_sweeps " in output
     kept = records(results)
     assert [str(record.status) for record in kept] == ["contaminated", "interrupted"]
@@ -118,7 +117,6 @@ def test_ctrl_c_while_a_trial_waits_for_quiet_saves_and_says_how_to_resume(tmp_p
 def test_several_trials_say_which_of_them_runs_and_end_in_a_table(tmp_path: Path) -> None:
     words = [word for word in REQUEST if not word.startswith("model=")]
     several = start(tmp_path / "r", "-m", *words, "model=resnet50,vgg16", "tracker=none")
-    output, _ = several.communicate(timeout=300)
-    assert several.returncode == 0, output
+    output = several.finish()
     assert re.search(r"start    1 of 2  resnet50 .*(?s:.*)start    2 of 2  vgg16 ", output)
     assert re.search(r"(?m)^ *resnet50 +8 +4 .*(?s:.*)^ *vgg16 +8 +4 ", output)

@@ -46,8 +46,7 @@ def test_its_record_says_that_the_copies_took_turns_and_results_shows_a_pair_of_
     in_one = [word for word in REQUEST if word != "copies=apart"]
     for words in (REQUEST, in_one):
         trial = start(results, *words)
-        output, _ = trial.communicate(timeout=300)
-        assert trial.returncode == 0, output
+        output = trial.finish()
         assert ("each in a process of its own" in output) is (words is REQUEST)
     apart, together = sorted(records(results), key=lambda record: record.trial.copies)
     assert (apart.trial.copies, together.trial.copies) == ("apart", "together")
@@ -95,14 +94,12 @@ def test_no_worker_outlives_a_parent_that_is_killed_and_the_next_command_measure
 ) -> None:
     results, tag = tmp_path / "r", f"tag:{tmp_path.name}"
     trial = start(results, *REQUEST, script=tag, XLA_SWEEPS_FP=f"{point}:kill:1")
-    trial.communicate(timeout=300)
-    assert trial.returncode == -9
+    trial.finish(-9)
     assert gone(tag)
     kept = len(records(results))
     assert kept == (point == "store.linked")
     again = start(results, *REQUEST, script=tag)
-    output, _ = again.communicate(timeout=300)
-    assert again.returncode == 0, output
+    again.finish()
     assert len(records(results)) == kept + 1
 
 

@@ -29,15 +29,13 @@ def test_rows_of_the_kept_records_are_the_same(name: str, tmp_path: Path) -> Non
     with tarfile.open(ARCHIVES / f"{name}.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     words = ("results", name, "--all", "--format", "csv")
-    done = command(*words, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = command(*words, cwd=tmp_path, code=0)
     assert done.stdout.splitlines() == kept(name)
 
 
 def test_the_published_rows_are_the_same(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
-    done = command("results", "--all", "--with-published", "--format", "csv", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = command("results", "--all", "--with-published", "--format", "csv", cwd=tmp_path, code=0)
     assert done.stdout.splitlines() == kept("published")
 
 

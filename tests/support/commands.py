@@ -20,23 +20,28 @@ from unittest import mock
 
 import forked_command
 from paths import ROOT, SUPPORT
-from programs import run_program
+from programs import run_program, with_code
 
 TIMEOUT_S = 600.0
 
 
-def command(*arguments: str, cwd: Path, **environ: str) -> CompletedProcess[str]:
-    """Output and exit code of `python -m xla_sweeps` with these arguments.
+def command(
+    *arguments: str, cwd: Path, code: int | None = None, **environ: str
+) -> CompletedProcess[str]:
+    """Output and exit code, `code` if given, of `python -m xla_sweeps` with these arguments.
 
     It is forked from a process that has imported the command line: that saves a second.
     """
-    return forked("command", *arguments, cwd=cwd, environment=_environment(cwd, environ))
+    done = forked("command", *arguments, cwd=cwd, environment=_environment(cwd, environ))
+    return with_code(done, code)
 
 
-def fresh_command(*arguments: str, cwd: Path, **environ: str) -> CompletedProcess[str]:
+def fresh_command(
+    *arguments: str, cwd: Path, code: int | None = None, **environ: str
+) -> CompletedProcess[str]:
     """The same where Python starts, as it does for a person."""
     words = (sys.executable, "-m", "xla_sweeps", *arguments)
-    return run_program(*words, cwd=cwd, env=_environment(cwd, environ), code=None)
+    return run_program(*words, cwd=cwd, env=_environment(cwd, environ), code=code)
 
 
 def _environment(cwd: Path, more: Mapping[str, str]) -> dict[str, str]:
@@ -86,6 +91,12 @@ class Running:
         self.stdout.close()
         self._process.join(timeout)
         return said, None
+
+    def finish(self, code: int = 0, timeout: float = TIMEOUT_S) -> str:
+        """The same of one that must end with this exit code."""
+        said, _ = self.communicate(timeout)
+        assert self.returncode == code, said
+        return said
 
     def send_signal(self, number: int) -> None:
         """Send it a signal, if it still runs."""

@@ -9,11 +9,15 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from unittest import mock
 
+from programs import with_code
+
 from xla_sweeps.cli.main import run
 
 
-def command(*arguments: str, cwd: Path, **environ: str) -> CompletedProcess[str]:
-    """Output and exit code of the command line with these arguments."""
+def command(
+    *arguments: str, cwd: Path, code: int | None = None, **environ: str
+) -> CompletedProcess[str]:
+    """Output and exit code, `code` if given, of the command line with these arguments."""
     outputs = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2)]
     settings = {"HOME": str(cwd), "COLUMNS": "120", **environ}
     with (
@@ -23,11 +27,11 @@ def command(*arguments: str, cwd: Path, **environ: str) -> CompletedProcess[str]
         contextlib.redirect_stderr(outputs[1]),
     ):
         try:
-            code = run(arguments)
-        except SystemExit as ended:
-            code = int(ended.code or 0)
+            got = run(arguments)
+        except SystemExit as leaving:
+            got = int(leaving.code or 0)
     texts = []
     for output in outputs:
         output.seek(0)
         texts.append(output.read().replace("\r\n", "\n"))
-    return CompletedProcess(arguments, code, *texts)
+    return with_code(CompletedProcess(arguments, got, *texts), code)

@@ -39,5 +39,10 @@ def run_program(
         timeout=limit_s,
         check=False,
     )
+    return with_code(done, code)
+
+
+def with_code(done: CompletedProcess[str], code: int | None) -> CompletedProcess[str]:
+    """The same, which must have this exit code, if one is given."""
     assert code is None or done.returncode == code, done.stdout + done.stderr
     return done

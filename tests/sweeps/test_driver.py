@@ -164,8 +164,7 @@ def test_a_second_signal_ends_everything_at_once(place: dict[str, Any], tmp_path
     assert sweep.stdout is not None
     assert any("press Ctrl-C again to kill them" in line for line in sweep.stdout)
     sweep.send_signal(signal.SIGINT)
-    sweep.communicate(timeout=120)
-    assert sweep.returncode == 130
+    sweep.finish(130, timeout=120)
     assert gone(tmp_path)
     assert time.monotonic() - begun < STOP_GRACE_S, "before the grace has ended"
 
@@ -252,8 +251,7 @@ def test_several_drivers_share_a_sweep_and_measure_nothing_twice(tmp_path: Path)
     results = tmp_path / "r"
     sweeps = [start(results, slots=1, IDS=str(count), ACK=str(log)) for _ in range(2)]
     for sweep in sweeps:
-        output, _ = sweep.communicate(timeout=300)
-        assert sweep.returncode == 0, output
+        output = sweep.finish()
         assert json.loads(output.rpartition("counts ")[2]) == {"ok": count}
     assert counted(results) == {f"t{number:06d}": {"ok": 1} for number in range(count)}
     assert len(log.read_text().splitlines()) == count
