@@ -202,11 +202,6 @@ def test_a_mode_that_fails_after_the_first_pair_never_passes_in_silence(
     assert "Nothing could be judged" not in done.stdout
 
 
-def test_a_budget_below_one_look_is_refused_with_what_is_needed(folders: Path) -> None:
-    done = guard(folders, "--budget", "0.01s", code=2)
-    assert "a pair takes more than the 0.01 s that were given, and a verdict needs 4" in done.stderr
-
-
 def test_modes_of_two_frameworks_are_refused(folders: Path) -> None:
     done = guard(folders, modes="graph,fake_graph", code=2)
     assert "guard measures modes of one framework" in done.stderr
