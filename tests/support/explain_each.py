@@ -20,9 +20,10 @@ def explain_each(backend: str, folder: Path, code: str, *models: str) -> dict[st
     from other_environments import python_of
 
     (folder / "own.py").write_text(code)
-    words = (python_of(backend), __file__, backend, *models)
     own = {"KERAS_BACKEND": backend, "PYTHONPATH": str(ROOT)}
-    ended = run_program(*words, cwd=folder, more=own, limit_s=800)
+    ended = run_program(
+        python_of(backend), __file__, backend, *models, cwd=folder, more=own, limit_s=800
+    )
     return dict(zip(models, json.loads(ended.stdout.splitlines()[-1]), strict=True))
 
 

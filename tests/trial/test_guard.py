@@ -309,7 +309,8 @@ def test_the_budget_ends_a_guard_in_a_pair_that_hangs(monkeypatch: pytest.Monkey
 
     machine = Machine({})
     machine.conduct = hang  # type: ignore[method-assign]
-    with pytest.raises(ConfigError, match=r"a pair takes more than the 0.1 s that were given"):
+    says = f"a pair takes more than the 0.1 s that were given, and a verdict needs {LOOK} "
+    with pytest.raises(ConfigError, match=says):
         guarded(machine, monkeypatch, budget_s=0.1)
     machine = Machine({"before": 1.0, "after": 1.0})
     measure = machine.conduct

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import half_precision
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
