@@ -12,7 +12,7 @@ from paths import ROOT
 from programs import run_program
 
 from xla_sweeps.cli import COMMANDS, main
-from xla_sweeps.cli.trial import expand_json
+from xla_sweeps.cli.server_json import expand_json
 from xla_sweeps.errors import BUG_CODE, ConfigError
 from xla_sweeps.version import __version__
 

@@ -18,7 +18,7 @@ from programs import run_program
 
 from xla_sweeps.cli import trial
 from xla_sweeps.cli.main import run
-from xla_sweeps.cli.trial import expand_json
+from xla_sweeps.cli.server_json import expand_json
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import Settings, check_accelerator_name, settings_of
 from xla_sweeps.errors import ConfigError, LockedError, StoreError

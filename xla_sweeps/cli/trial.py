@@ -9,11 +9,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
-import json
 import os
 import shlex
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +22,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from xla_sweeps.cli import hydra_line
+from xla_sweeps.cli.server_json import expand_json
 from xla_sweeps.config.combinations import choices
 from xla_sweeps.config.compose import (
     compose_config,
@@ -31,15 +31,12 @@ from xla_sweeps.config.compose import (
     sweeper_params,
     without_own_files,
 )
-from xla_sweeps.config.foreign import check_size, check_value, may_set
 from xla_sweeps.config.own_folder import OwnFolder
 from xla_sweeps.config.scenario import remarks_of
 from xla_sweeps.config.settings import Settings, settings_of
-from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.terminal import console
 from xla_sweeps.report.terminal.console import complain, warn
-from xla_sweeps.schema.options import BY_NAME, LOGGED
-from xla_sweeps.schema.overrides import flatten, key_of, keys_of, overrides, repeating
+from xla_sweeps.schema.overrides import key_of, keys_of, repeating
 from xla_sweeps.system.environment import dropped_flags
 from xla_sweeps.system.leases import without_leases
 from xla_sweeps.system.process import Assignment
@@ -52,10 +49,6 @@ if TYPE_CHECKING:  # the runner loads SciPy, for which a mistake in the request 
 
 _End = tuple[int, str]
 """The end of a job: its exit code, and its trial where something was recorded, else ""."""
-
-
-_PATHS = ("weights", "data")
-"""Options that a server may set to a name, and a person to a path."""
 
 
 @dataclass(frozen=True)
@@ -115,51 +108,6 @@ def trial_command(arguments: list[str]) -> int:
 
         return run_checked(asked, assignment, _run_one)
     return (_run_several if asked.multirun else _run_one)(asked, assignment)
-
-
-def expand_json(arguments: Sequence[str]) -> list[str]:
-    """Replace an argument that is a JSON object (`${args_json}`) by the overrides it holds.
-
-    A W&B server sends it; on a resumed run, it passes all that was ever logged as config.
-
-    None becomes `null`, strings are quoted and nested keys become flat. Unknown options and those
-    that a server may not set are ignored with a warning; what is no JSON, or a value that a server
-    may not set, is a `ConfigError`.
-    """
-    typed = keys_of(argument for argument in arguments if not argument.startswith("{"))
-    expanded: list[str] = []
-    for argument in arguments:
-        expanded += _overrides_in(argument, typed) if argument.startswith("{") else [argument]
-    return expanded
-
-
-def _overrides_in(argument: str, typed: Collection[str]) -> list[str]:
-    """The overrides in a server's JSON; what the person typed beside it wins."""
-    try:
-        document = json.loads(argument)
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"the argument {argument[:60]!r} is not valid JSON: {error}") from error
-    values: dict[str, Any] = {}
-    unknown, refused = [], []
-    for key, value in document.items():
-        option = BY_NAME.get(key.split(".")[0])
-        if option is None:
-            unknown += [] if key in {*LOGGED, "_wandb"} else [key]
-        elif key in typed or (option.foreign == "nothing" and value == option.default):
-            continue
-        elif option.foreign == "nothing" or (key in _PATHS and not may_set(key, value)):
-            refused.append(key)
-        else:
-            check_size(value, where=f"the JSON argument: {key}")
-            values[key] = value
-    if unknown:
-        warn(f"ignored unknown options: {', '.join(unknown)}")
-    if refused:
-        warn(f"ignored {', '.join(refused)}: only your own command line may set it, as key=value")
-    values = {key: value for key, value in flatten(values).items() if key not in typed}
-    for key, value in values.items():
-        check_value(key, value, where="the JSON argument")
-    return overrides(values)
 
 
 def _check(jobs: Sequence[_Job]) -> None:
