@@ -35,7 +35,7 @@ def pairs(count: int, wrong: int, **changes: Any) -> list[ComparisonRow]:
     return [with_columns(PAIR, **{**columns, "p_value": 0.5, **changes}) for columns in each]
 
 
-def tested(rows: list[ComparisonRow]) -> Trust:
+def trust_of(rows: list[ComparisonRow]) -> Trust:
     """The test of pairs that there are."""
     result = trust(rows)
     assert result is not None
@@ -44,7 +44,7 @@ def tested(rows: list[ComparisonRow]) -> Trust:
 
 @pytest.mark.parametrize(("wrong", "count"), [(0, 1), (1, 1), (2, 2), (1, 20), (4, 20), (5, 20)])
 def test_the_test_is_the_binomial_one(wrong: int, count: int) -> None:
-    trusted = tested(pairs(count, wrong))
+    trusted = trust_of(pairs(count, wrong))
     expected = scipy.stats.binomtest(wrong, count, 0.05, alternative="greater").pvalue
     assert trusted.p_value == pytest.approx(expected)
     assert trusted.untrusted == (expected < 0.01)
@@ -54,20 +54,20 @@ def test_the_test_is_the_binomial_one(wrong: int, count: int) -> None:
 def test_pairs_across_processes_count_beside_those_within() -> None:
     bounds = {"aa_across": 1.1, "aa_across_low": 1.04, "aa_across_high": 1.2, "floor_across": 0.05}
     narrow = {"aa_across": 1.0, "aa_across_low": 1.005, "aa_across_high": 1.02}
-    trusted = tested([*pairs(3, 1), *pairs(1, 0, **bounds), *pairs(1, 0, **narrow)])
+    trusted = trust_of([*pairs(3, 1), *pairs(1, 0, **bounds), *pairs(1, 0, **narrow)])
     assert (trusted.within, trusted.across) == ((1, 5), (1, 2))
     assert trust_words(trusted) == (
         "2 of 7 A/A pairs differ by more than 1 % (1 of 5 in the same processes, 1 of 2 across "
         "processes); 5 % may. Verdicts count differences above 5 %."
     )
     below = {"aa_across": 0.9, "aa_across_low": 0.8, "aa_across_high": 0.96}
-    assert tested(pairs(1, 0, **below)).across == (1, 1)
+    assert trust_of(pairs(1, 0, **below)).across == (1, 1)
 
 
 @pytest.mark.parametrize("count", [8, 15, 20, 100])
 def test_a_floor_that_the_pairs_raise_does_not_judge_them(count: int) -> None:
     verdict = {"verdict": Verdict.AMBIGUOUS, "floor": 0.04}
-    untrusted = tested(pairs(count, count // 2, **verdict))
+    untrusted = trust_of(pairs(count, count // 2, **verdict))
     assert untrusted.untrusted
     words = trust_words(untrusted)
     assert f"{count // 2} of {count} A/A pairs differ by more than 1 %" in words
@@ -83,7 +83,7 @@ def test_records_of_copies_that_differ_by_two_percent_are_untrusted_with_a_raise
             store.save(replace(record, trial_id=f"{number:016x}"))
     rows = headlines(load(tmp_path).table, {f"{number:016x}" for number in range(24)})
     assert min(row.speedup.floor for row in rows) > 0.02
-    untrusted = tested(rows)
+    untrusted = trust_of(rows)
     assert untrusted.untrusted
     assert untrusted.floor == rows[0].speedup.floor
 
