@@ -181,6 +181,7 @@ def test_folders_of_one_name_are_distinguished_by_their_paths(folders: Path) -> 
     ("arguments", "complaint"),
     [
         (("A", "nowhere"), "nowhere holds no records"),
+        (("A", "B", "--where", "famly=x"), "where, character 1: unknown column 'famly'"),
         (("A", "B", "--where", "family=x"), "compare: no row matches --where 'family=x' in A or B"),
         (("A", "B", "--format", "json", "-o", "no/such"), "cannot write no/such: No such file or"),
     ],

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow
@@ -100,6 +101,26 @@ def test_a_price_per_hour_adds_the_price_of_a_million_samples(results: Path) -> 
     assert "cost_per_million needs a price" in refused.stderr
 
 
+def test_a_damaged_record_is_reported_and_the_others_are_shown(results: Path) -> None:
+    path = results / "results" / "records" / ("f" * 16) / "0.json"
+    path.write_bytes(path.read_bytes()[:100])
+    done = command("results", cwd=results)
+    assert done.returncode == 0
+    assert "warning: " in done.stderr
+    assert "quarantine" in done.stderr
+    assert "▲ faster" in done.stdout
+
+
+def test_a_formula_in_a_name_is_escaped_in_a_csv(tmp_path: Path) -> None:
+    record = make_record()
+    hostile = "=HYPERLINK(1)"
+    named = make_record(model=replace(record.model, family=hostile), trial_id="e" * 16)
+    Store(tmp_path / "results").save(named)
+    text = command("results", "--format", "csv", cwd=tmp_path).stdout
+    (line,) = csv.DictReader(io.StringIO(text))
+    assert line["family"] == f"'{hostile}"
+
+
 @pytest.mark.parametrize("where", [None, "model=nosuch", "speedup>1"])
 def test_parquet_has_the_same_types_for_all_rows_some_and_none(
     where: str | None, results: Path
@@ -172,3 +193,9 @@ def test_a_filter_that_matches_no_row_says_so_and_gives_none(results: Path) -> N
         assert done.stderr == "0 of 2 rows match --where 'family=ConvNeXt'\n"
     done = command("results", "--where", "batch_size=4 and model=local", cwd=results)
     assert done.stderr.endswith("; rows of your own models have source=local\n")
+
+
+def test_a_file_that_cannot_be_written_is_named(results: Path) -> None:
+    done = command("results", "--format", "csv", "-o", "no/such.csv", cwd=results)
+    complaint = "xla-sweeps: cannot write no/such.csv: No such file or directory\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", complaint)
