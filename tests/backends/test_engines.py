@@ -49,6 +49,7 @@ TENSORFLOW_DAILY = pytest.mark.parametrize(
 OTHERS = pytest.mark.parametrize("engine", ["jax", pytest.param("torch", marks=TORCH)], ids=str)
 
 NIGHTLY = {
+    "tensorflow": ("measured_training", "measured_predict"),
     "jax": (
         *("measured_with_a_state", "wrong_at_a_shape", "training_with_its_own_loss"),
         *("training_with_dropout", "planted_errors"),
@@ -107,9 +108,12 @@ def is_eager(mode: str) -> bool:
     [
         pytest.param(check, engine, marks=marks, id=f"{check}-{engine}")
         for check in ("measured_call", "measured_training", "measured_predict")
-        for engine, marks in (("tensorflow", ()), ("jax", ()), ("torch", TORCH))
-        # TensorFlow's training and `predict` have tests of their own.
-        if check == "measured_call" or engine != "tensorflow"
+        for engine, marks in (
+            # TensorFlow's training and `predict` have tests of their own.
+            ("tensorflow", [] if check == "measured_call" else [pytest.mark.exhaustive]),
+            ("jax", []),
+            ("torch", TORCH),
+        )
     ],
 )
 def test_every_mode_is_proved_and_computes_what_eager_and_float64_do(

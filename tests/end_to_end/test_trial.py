@@ -1,15 +1,25 @@
-"""Whole trials by the real command with TensorFlow: every mode, own models, limits."""
+"""Whole trials by the real command with TensorFlow: every mode, own models, interrupts, limits."""
 
 from __future__ import annotations
 
 import json
 import shlex
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from commands import command
-from real_trials import SHORT, SMALL, finished, records
+from real_trials import (
+    SHORT,
+    SMALL,
+    children,
+    finished,
+    gone,
+    line_with,
+    records,
+    start,
+)
 
 from xla_sweeps.schema.measurement import Flag, Flagged, Status
 from xla_sweeps.schema.record import Record
@@ -165,6 +175,26 @@ def test_multirun_ends_in_a_table_of_all_also_where_a_launcher_runs_them_elsewhe
         assert record.status is Status.TIMEOUT
         assert record.failure is not None
         assert "stage 'import' timed out after 0.5 s" in record.failure.message
+
+
+@pytest.mark.exhaustive
+def test_a_signal_from_outside_saves_what_was_measured_and_shows_how_to_resume(
+    tmp_path: Path,
+) -> None:
+    long = [word.replace("rounds_max=6", "rounds_max=6000") for word in SMALL]
+    long = [word.replace("rounds_min=6", "rounds_min=6000") for word in long]
+    process = start(*long, cwd=tmp_path)
+    line_with(process.stderr, "compile")
+    pids = children(process.pid)
+    assert pids
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 130
+    assert gone(pids)
+    (record,) = records(tmp_path)
+    assert record.status is Status.INTERRUPTED
+    assert "stopped; what was measured is saved. Resume with: python -m xla_sweeps" in err
+    assert "Traceback" not in err
 
 
 @pytest.mark.exhaustive

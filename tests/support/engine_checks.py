@@ -372,7 +372,9 @@ COMMON = (
     planted_errors,
     amplified_rounding,
     changed_by_tracing,
+    measured_training,
     training_with_its_own_loss,
+    measured_predict,
     new_inputs_are_like_the_old_ones,
     inputs_rotate,
     what_is_no_tensor,
@@ -382,13 +384,7 @@ COMMON = (
     a_twin_of_fixed_types,
 )
 
-OTHERS = (
-    measured_training,
-    measured_predict,
-    training_with_dropout,
-    training_in_half,
-    no_gpu,
-)
+OTHERS = (training_with_dropout, training_in_half, no_gpu)
 """Checks of the engines on which none of the tests of TensorFlow run."""
 
 CHECKS: dict[str, tuple[Callable[[], Any], ...]] = {

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import built_models
+import half_precision
 import keras
 import numpy as np
 import pytest
@@ -312,6 +313,16 @@ def test_the_float64_reference_makes_the_call_of_the_scenario() -> None:
     (reference,) = float64_outputs(modes.ENGINE, asked, built, batch[:2])
     outputs = np.asarray(built.call(tf.constant(batch)))[:2]
     assert np.abs(outputs - reference).max() < 1e-3 * np.abs(reference).max()
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive  # daily: test_sources.py
+def test_mixed_precision_computes_in_half_and_gives_float32_logits() -> None:
+    half_precision.require("mixed_bfloat16")
+    built = build("mobilenet_v1", 32, Precision.MIXED_BFLOAT16)
+    assert built.loaded.keras_model.layers[1].compute_dtype == "bfloat16"
+    assert built.call(tf.constant(images(built))).dtype == tf.float32
+    assert keras.config.dtype_policy().name == "float32"
 
 
 def test_the_same_seed_gives_the_same_weights() -> None:

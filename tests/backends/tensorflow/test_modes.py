@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from xla_sweeps.backends.tensorflow import modes
+from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.modes import SCENARIOS, Mode, Scenario
 
 pytestmark = pytest.mark.tf
@@ -43,6 +44,19 @@ def test_every_mode_is_proved_to_be_in_force_and_computes_the_same(mode: Mode) -
     if mode is not Mode.EAGER:
         assert evidence["jit_compile"] == modes.JIT_COMPILE[mode.execution]
         assert (evidence["xla_clusters"] > 0) == (mode is Mode.AUTOCLUSTER)
+
+
+@pytest.mark.parametrize(
+    ("output", "says"),
+    [
+        ([np.zeros(3)], "a NumPy array"),
+        ((number for number in range(3)), "a generator"),
+    ],
+)
+def test_a_model_that_returns_no_tensors_is_told_so(output: object, says: str) -> None:
+    executable = modes.ModeExecutable.bind(lambda batch: output, Mode.EAGER, INPUTS)
+    with pytest.raises(ConfigError, match=f"the model returned {says}; tensors are needed"):
+        executable.outputs()
 
 
 def test_auto_clustering_does_not_leak_into_the_modes_beside_it() -> None:
