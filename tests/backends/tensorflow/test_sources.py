@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import half_precision
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
