@@ -146,15 +146,6 @@ def test_a_model_that_needs_too_much_memory_runs_out_of_it(mode: str, tmp_path: 
     assert "try batch_size=1" in result.failure.hint
 
 
-@pytest.mark.exhaustive  # daily: test_engines.py
-def test_jax_that_sees_no_gpu_says_so(tmp_path: Path) -> None:
-    trial = trial_of(tmp_path, modes=("jax_xla",))
-    result, _ = measured(trial, tmp_path, stands_in=False)
-    assert result.status is not Status.OK
-    assert result.failure is not None
-    assert "sees no GPU" in result.failure.message
-
-
 def test_jax_has_the_cpu_beside_a_gpu_for_references() -> None:
     trial = replace(TRIAL, device="gpu:0")
     given = backend_named("jax").environment(trial, {})
