@@ -110,7 +110,7 @@ class Trend(StrEnum):
 class Flag(StrEnum):
     """A caveat about a replicate's numbers that is not a failure.
 
-    `report.flag_texts` says what each means.
+    `report.sentences.FLAG_TEXTS` says what each means.
     """
 
     NOT_CONVERGED = "not_converged"
