@@ -18,7 +18,7 @@ from catalog_models import of_catalog
 from paths import SUPPORT
 
 from xla_sweeps.backends.keras import building
-from xla_sweeps.backends.keras.building import float64_outputs
+from xla_sweeps.backends.keras.rounding import float64_outputs
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.backends.tensorflow import hub_architectures, modes

@@ -16,7 +16,7 @@ from keras_files import write_keras_file
 from paths import SUPPORT
 
 from xla_sweeps.backends.keras import building
-from xla_sweeps.backends.keras.building import float64_outputs
+from xla_sweeps.backends.keras.rounding import float64_outputs
 from xla_sweeps.backends.keras.sources import trains_always
 from xla_sweeps.backends.keras.sources.inputs import draw, from_specs
 from xla_sweeps.backends.tensorflow import modes

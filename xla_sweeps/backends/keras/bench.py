@@ -16,11 +16,12 @@ import keras
 import numpy as np
 
 from xla_sweeps.backends.keras import building, weights
-from xla_sweeps.backends.keras.building import BuiltModel, float64_outputs
+from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.executable import Engine, Executable
 from xla_sweeps.backends.keras.mac_count import AT_LEAST_NOTE, MacCount
+from xla_sweeps.backends.keras.rounding import float64_outputs, moves_on
 from xla_sweeps.backends.keras.sources import OWN, LoadedModel, Wrap, stateful_resets
-from xla_sweeps.backends.keras.sources.inputs import draw, moves_on
+from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.backends.keras.synchronization import busy_side
 from xla_sweeps.config.own_inputs import changed_of, is_seed, states_of
 from xla_sweeps.errors import XlaSweepsError

@@ -15,10 +15,9 @@ import keras
 import numpy as np
 
 from xla_sweeps.backends.keras import sources
-from xla_sweeps.backends.keras.executable import Engine, Whole, as_it_is
 from xla_sweeps.backends.keras.initial import drawn_by_numpy
 from xla_sweeps.backends.keras.sources import LoadedModel, Wrap, applications, local
-from xla_sweeps.backends.keras.sources.inputs import draw, is_floating, widen
+from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec, Precision
 
@@ -321,29 +320,6 @@ def float64_twin(spec: ModelSpec, built: BuiltModel, precision: str = "float64")
         [np.asarray(weight, dtype=precision) for weight in built.loaded.keras_model.get_weights()]
     )
     return twin
-
-
-def float64_outputs(
-    engine: Engine,
-    spec: ModelSpec,
-    built: BuiltModel,
-    few: Any,
-    change: Callable[[BuiltModel], BuiltModel] = lambda twin: twin,
-    whole: Whole = as_it_is,
-) -> list[np.ndarray]:
-    """Outputs of the same call and weights in float64 on the CPU, one array per head.
-
-    `change` is made to the twin in float64 before it is called, in `whole`. `XlaSweepsError` if the
-    model's dtypes are fixed.
-    """
-    with engine.in_float64():
-        twin = change(float64_twin(spec, built))
-        call = whole(twin.call)
-        outputs = call(keras.tree.map_structure(widen, few))
-        heads = engine.executables.heads_of(outputs)
-    if any(is_floating(head) and head.dtype != np.float64 for head in heads):
-        raise XlaSweepsError("the model sets its own dtypes, so it cannot be built in float64")
-    return [head.astype(np.float64) for head in heads]
 
 
 def _rebuild(spec: ModelSpec, built: BuiltModel, precision: str) -> BuiltModel:

@@ -23,8 +23,9 @@ import numpy as np
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.bench import E, KerasBench
 from xla_sweeps.backends.keras.building import BuiltModel
+from xla_sweeps.backends.keras.rounding import moves_on
 from xla_sweeps.backends.keras.sources import LoadedModel
-from xla_sweeps.backends.keras.sources.inputs import draw, moves_on
+from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.config.own_files import IMAGE_SIZES
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.measurement import Agreement, Block

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import traceback
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import keras
@@ -14,8 +12,7 @@ import numpy as np
 from xla_sweeps.config.own_files import IMAGE_SIZES, as_input_spec
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.trial import InputSpec, Precision
-from xla_sweeps.worker import agreement
-from xla_sweeps.worker.agreement import NUDGE, NUDGES, Move
+from xla_sweeps.worker.agreement import NUDGE
 
 
 def from_specs(
@@ -141,23 +138,3 @@ def nudge_batch(batch: Any, precision: Precision, rng: np.random.Generator) -> A
         return tensor * keras.ops.cast(1 + signs, keras.backend.standardize_dtype(tensor.dtype))
 
     return keras.tree.map_structure(move, batch)
-
-
-def moves_on(
-    batches: Sequence[Any],
-    eagerly: Callable[[Any], list[np.ndarray]],
-    precision: Precision,
-    *,
-    seed: int,
-) -> Sequence[Move]:
-    """Moves of eager outputs by rounding of batches, the furthest a head; none if that fails."""
-    rng = np.random.default_rng(seed)
-    nudged = partial(nudge_batch, precision=precision, rng=rng)
-    try:
-        return agreement.worst_moves(
-            agreement.moves_of(eagerly(batch), [eagerly(nudged(batch)) for _ in range(NUDGES)])
-            for batch in batches
-        )
-    except Exception:  # a model that refuses other numbers, or memory is short
-        traceback.print_exc()
-        return ()

@@ -1,0 +1,65 @@
+"""Evidence of rounding: outputs in float64, and those of inputs that rounding changes."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import keras
+import numpy as np
+
+from xla_sweeps.backends.keras import building
+from xla_sweeps.backends.keras.building import BuiltModel
+from xla_sweeps.backends.keras.executable import Engine, Whole, as_it_is
+from xla_sweeps.backends.keras.sources.inputs import is_floating, nudge_batch, widen
+from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.schema.trial import ModelSpec, Precision
+from xla_sweeps.worker import agreement
+from xla_sweeps.worker.agreement import NUDGES, Move
+
+
+def moves_on(
+    batches: Sequence[Any],
+    eagerly: Callable[[Any], list[np.ndarray]],
+    precision: Precision,
+    *,
+    seed: int,
+) -> Sequence[Move]:
+    """Moves of eager outputs by rounding of batches, the furthest a head; none if that fails."""
+    rng = np.random.default_rng(seed)
+    nudged = partial(nudge_batch, precision=precision, rng=rng)
+    try:
+        return agreement.worst_moves(
+            agreement.moves_of(eagerly(batch), [eagerly(nudged(batch)) for _ in range(NUDGES)])
+            for batch in batches
+        )
+    except Exception:  # a model that refuses other numbers, or memory is short
+        traceback.print_exc()
+        return ()
+
+
+def float64_outputs(
+    engine: Engine,
+    spec: ModelSpec,
+    built: BuiltModel,
+    few: Any,
+    change: Callable[[BuiltModel], BuiltModel] = lambda twin: twin,
+    whole: Whole = as_it_is,
+) -> list[np.ndarray]:
+    """Outputs of the same call and weights in float64 on the CPU, one array per head.
+
+    `change` is made to the twin in float64 before it is called, in `whole`.
+
+    Raises:
+        XlaSweepsError: the model's dtypes are fixed.
+    """
+    with engine.in_float64():
+        twin = change(building.float64_twin(spec, built))
+        call = whole(twin.call)
+        outputs = call(keras.tree.map_structure(widen, few))
+        heads = engine.executables.heads_of(outputs)
+    if any(is_floating(head) and head.dtype != np.float64 for head in heads):
+        raise XlaSweepsError("the model sets its own dtypes, so it cannot be built in float64")
+    return [head.astype(np.float64) for head in heads]
