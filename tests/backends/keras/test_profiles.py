@@ -15,17 +15,10 @@ from typing import cast
 import pytest
 from paths import DATA
 
+from xla_sweeps.backends.keras.explain.events import Event, Work
+from xla_sweeps.backends.keras.explain.kernels import KERNEL, kind_of, on_tensor_cores
 from xla_sweeps.backends.keras.explain.program import work_by_name
-from xla_sweeps.backends.keras.explain.trace import (
-    KERNEL,
-    Call,
-    Event,
-    Work,
-    fastest_call,
-    kind_of,
-    mode_time,
-    on_tensor_cores,
-)
+from xla_sweeps.backends.keras.explain.trace import Call, fastest_call, mode_time
 from xla_sweeps.backends.keras.hlo import Module
 from xla_sweeps.backends.keras.xplane import Space
 from xla_sweeps.backends.torch.trace import LAYER, read_trace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xla_sweeps.backends.keras.explain.trace import Event
+from xla_sweeps.backends.keras.explain.events import Event
 from xla_sweeps.backends.tensorflow.memory import most_at_once
 
 pytestmark = pytest.mark.tf

@@ -15,9 +15,10 @@ from xla_sweeps.backends.jax.macs import inside
 from xla_sweeps.backends.jax.modes import Spans, compilations
 from xla_sweeps.backends.keras.building import title
 from xla_sweeps.backends.keras.explain import traps
+from xla_sweeps.backends.keras.explain.events import Event, Work
 from xla_sweeps.backends.keras.explain.explainer import resize_batch
 from xla_sweeps.backends.keras.explain.program import work_by_name
-from xla_sweeps.backends.keras.explain.trace import Event, Work, call_each
+from xla_sweeps.backends.keras.explain.trace import call_each
 from xla_sweeps.backends.keras.explain.traps import (
     Finding,
     Looks,

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from xla_sweeps.backends.keras.explain.trace import Event
+from xla_sweeps.backends.keras.explain.events import Event
 from xla_sweeps.backends.keras.messages import ProgramMessage, declared_pool, message_class
 
 _PS = 1e-12

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import tensorflow as tf
 
-from xla_sweeps.backends.keras.explain.trace import Event
+from xla_sweeps.backends.keras.explain.events import Event
 from xla_sweeps.backends.tensorflow import profiler
 
 _LIBRARY = "libtensorflow_framework.so.2"

@@ -15,9 +15,10 @@ from torch._dynamo.utils import counters, graph_break_reasons
 from torch.profiler import record_function
 
 from xla_sweeps.backends.keras.explain import roofline
+from xla_sweeps.backends.keras.explain.events import Event
+from xla_sweeps.backends.keras.explain.events import Work as OperationWork
 from xla_sweeps.backends.keras.explain.explainer import Explainer, calls_within, resize_batch
-from xla_sweeps.backends.keras.explain.trace import Event, call_each
-from xla_sweeps.backends.keras.explain.trace import Work as OperationWork
+from xla_sweeps.backends.keras.explain.trace import call_each
 from xla_sweeps.backends.torch.bench import TorchBench
 from xla_sweeps.backends.torch.declaration import BACKEND
 from xla_sweeps.backends.torch.modes import breaks_after, first_line, limits_reached

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from xla_sweeps.backends.keras.explain.trace import Event, Work, kind_of
+from xla_sweeps.backends.keras.explain.events import Event, Work
+from xla_sweeps.backends.keras.explain.kernels import kind_of
 from xla_sweeps.schema.explanation import Kind
 
 LAYER = "layer: "

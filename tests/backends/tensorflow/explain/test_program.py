@@ -9,16 +9,9 @@ import tensorflow as tf
 from explained_models import explaining
 from hlo_modules import constant, convolution, dot, element, module, op, parameter
 
+from xla_sweeps.backends.keras.explain.events import Event, Work
 from xla_sweeps.backends.keras.explain.program import program_of, work_by_name
-from xla_sweeps.backends.keras.explain.trace import (
-    Call,
-    Event,
-    Work,
-    losses_of,
-    mode_time,
-    share_time,
-    time_of,
-)
+from xla_sweeps.backends.keras.explain.trace import Call, losses_of, mode_time, share_time, time_of
 from xla_sweeps.schema.explanation import Kind
 from xla_sweeps.schema.modes import Mode
 

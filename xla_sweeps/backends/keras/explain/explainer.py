@@ -16,7 +16,8 @@ import keras
 
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.explain import roofline
-from xla_sweeps.backends.keras.explain.trace import Event, Work, time_of
+from xla_sweeps.backends.keras.explain.events import Event, Work
+from xla_sweeps.backends.keras.explain.trace import time_of
 from xla_sweeps.schema import explanation
 from xla_sweeps.schema.backend import Backend
 from xla_sweeps.schema.explanation import CompilerVerdict, Explanation, Place, Trap

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from xla_sweeps.backends.keras.explain.events import Work
 from xla_sweeps.backends.keras.explain.roofline import bytes_of
-from xla_sweeps.backends.keras.explain.trace import Work
 from xla_sweeps.backends.keras.hlo import NO_WORK, Module, count_macs, size_bytes
 from xla_sweeps.schema import explanation
 from xla_sweeps.schema.explanation import Fusion, Kind, Program

@@ -1,20 +1,16 @@
-"""Trace a few calls of each mode with an engine's profiler, outside of anything that is timed.
-
-Events are those of any engine's profiler. What a kernel of a GPU does, and whether it uses tensor
-cores, its name tells.
-"""
+"""Trace a few calls of each mode with an engine's profiler, outside of anything that is timed."""
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
-from xla_sweeps.schema.explanation import PRODUCTS, Kernel, Kind, LayerTime, ModeTime, Time
+from xla_sweeps.backends.keras.explain.events import Event, Work
+from xla_sweeps.backends.keras.explain.kernels import KERNEL, kernels_of, kind_of, kind_within
+from xla_sweeps.schema.explanation import Kind, LayerTime, ModeTime, Time
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.worker.timing import Executable
 
@@ -26,81 +22,9 @@ ENOUGH_S = 5.0
 WORST = 10
 """Layers that are listed."""
 
-_MARK = "xla_sweeps:"
-
-KERNEL = "kernel"
-"""Fact of an operation's event: the name of the kernel itself."""
-
-_PLAIN = re.compile(r"simt|ffma|sgemm|dgemm|f32f32_f32f32_f32|engine_float|fft2d|mult_and_sum")
-"""Names of libraries' kernels that compute in the plain cores."""
-
-_TENSOR = re.compile(
-    r"tensorop|tensor\d+x\d+|tf32|[hi]mma|gmma|nvjet|mma_|[sh](?:884|1688|16816)|bf16|f16f16|fp16"
-)
-"""Names of libraries' kernels that compute in tensor cores."""
-
-_KINDS = (
-    (re.compile("^triton_poi"), Kind.ELEMENTWISE),
-    (re.compile("^triton_(?:red|per)"), Kind.REDUCTION),
-    (re.compile("depthwise", re.I), Kind.DEPTHWISE),
-    (re.compile("conv(?!ert)|fprop|[dw]grad|winograd|fft2d|mult_and_sum", re.I), Kind.CONVOLUTION),
-    (re.compile("gemm|gemv|matmul|addmm|bmm|linear|dot|nvjet|cutlass", re.I), Kind.PRODUCT),
-    (re.compile("reduc|softmax|pool|sort|topk|mean|sum(?!_op)|amax|amin", re.I), Kind.REDUCTION),
-    (
-        re.compile(
-            "transpose|concat|copy|memset|memcpy|padding|gather|converttensor|shuffle|slice|fill|flip"
-            "|nchwtonhwc|nhwctonchw",
-            re.I,
-        ),
-        Kind.COPY,
-    ),
-)
-"""Expressions that kernels are sorted by where nothing else tells what they do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """An event of a profiler: an operation, a kernel, or a step of the runtime."""
-
-    name: str
-    start_s: float
-    end_s: float
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    on_gpu: bool = False
-
-    @property
-    def length_s(self) -> float:
-        """Seconds that it took."""
-        return self.end_s - self.start_s
-
-    @property
-    def program(self) -> str:
-        """Name of XLA's program that it is part of, as `name(number)`, or ""."""
-        facts = self.facts
-        return f"{facts['hlo_module']}({facts.get('program_id')})" if "hlo_module" in facts else ""
-
-    @property
-    def operation(self) -> str:
-        """Name of the operation that it is part of: of a program of XLA, or a node of a graph."""
-        name = self.facts.get("hlo_op") or self.facts.get("tf_op", "").rpartition(":")[0]
-        return str(name or (self.name if self.on_gpu else self.name.partition(":")[0]))
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Work of one operation of a program.
-
-    Attributes:
-        layers: where it comes from, with the share of the bytes that it computes for each.
-        line: of Python that made it, as `file:line`, or "".
-    """
-
-    kind: Kind
-    layers: Mapping[str, float]
-    line: str = ""
-
-
 UNKNOWN = Work(Kind.OTHER, {"": 1.0})
+
+_MARK = "xla_sweeps:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,49 +176,3 @@ def _by_layer(call: Call) -> defaultdict[str, Counter[Kind]]:
         for layer, share in work.layers.items():
             seconds[layer][work.kind] += spent_s * share  # type: ignore[assignment]
     return seconds
-
-
-def kind_of(name: str) -> Kind:
-    """Main work of a kernel, by its name without its arguments."""
-    name = name.partition(">(")[0]
-    return next((kind for pattern, kind in _KINDS if pattern.search(name)), Kind.ELEMENTWISE)
-
-
-def kind_within(kernel: str, kind: Kind) -> Kind:
-    """Main work of a kernel that is part of an operation of a kind.
-
-    Around a convolution or product a library runs others, which copy or add up.
-    """
-    own = kind_of(kernel)
-    return own if kind in PRODUCTS and own in (Kind.COPY, Kind.REDUCTION) else kind
-
-
-def on_tensor_cores(name: str, kind: Kind) -> bool | None:
-    """True if a kernel computes in tensor cores; None if its name does not tell."""
-    if kind not in PRODUCTS or _PLAIN.search(name):
-        return False
-    return True if _TENSOR.search(name) else None
-
-
-def kernels_of(events: Sequence[Event], work: Mapping[str, Work]) -> tuple[Kernel, ...]:
-    """The kernels of a call by their names, those that take most time first."""
-    by_name: defaultdict[str, list[Event]] = defaultdict(list)
-    for event in events:
-        by_name[event.facts[KERNEL]].append(event)
-    kernels = []
-    for name, ran in by_name.items():
-        parts = [work[event.name] for event in ran]
-        kind = kind_within(name, parts[0].kind)
-        layers = dict.fromkeys(layer for part in parts for layer in part.layers if layer)
-        kernels.append(
-            Kernel(
-                name=name,
-                kind=kind,
-                times=len(ran),
-                seconds=sum(event.length_s for event in ran),
-                tensor_cores=on_tensor_cores(name, kind),
-                layers=tuple(layers),
-                lines=tuple(dict.fromkeys(part.line for part in parts if part.line)),
-            )
-        )
-    return tuple(sorted(kernels, key=lambda kernel: -kernel.seconds))

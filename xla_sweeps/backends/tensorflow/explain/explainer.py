@@ -7,8 +7,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from xla_sweeps.backends.keras.explain.events import Event, Work
 from xla_sweeps.backends.keras.explain.program import work_by_name
-from xla_sweeps.backends.keras.explain.trace import Event, Work, call_each
+from xla_sweeps.backends.keras.explain.trace import call_each
 from xla_sweeps.backends.keras.explain.under_xla import XlaExplainer
 from xla_sweeps.backends.keras.hlo import Module
 from xla_sweeps.backends.tensorflow import profiler

@@ -10,8 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from xla_sweeps.backends.keras.explain.events import Work
 from xla_sweeps.backends.keras.explain.explainer import calls_within
-from xla_sweeps.backends.keras.explain.trace import Work
 from xla_sweeps.backends.tensorflow.operations import BOOKKEEPING, CALLS, source
 from xla_sweeps.schema.explanation import Kind, Place
 from xla_sweeps.worker.lines import innermost_line
