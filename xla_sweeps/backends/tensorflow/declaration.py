@@ -34,15 +34,18 @@ def _environment(trial: Trial, given: Mapping[str, str]) -> dict[str, str]:
     names = flag_names(given.get("TF_XLA_FLAGS", "")) | set(runtime.tf_xla_flags)
     if clusters and not trial.on_accelerator and CPU_CLUSTERING_FLAG not in names:
         flags["TF_XLA_FLAGS"].append(f"--{CPU_CLUSTERING_FLAG}")
-    switches = (runtime.onednn, runtime.intra_threads, runtime.inter_threads)
-    pairs = zip(_SWITCHES.values(), switches, strict=True)
+    switches = {
+        "onednn": None if runtime.onednn is None else int(runtime.onednn),
+        "threads.intra": runtime.intra_threads,
+        "threads.inter": runtime.inter_threads,
+    }
     return {
         **{
             variable: " ".join([*given.get(variable, "").split(), *words])
             for variable, words in flags.items()
             if words
         },
-        **{variable: str(int(value)) for variable, value in pairs if value is not None},
+        **{_SWITCHES[name]: str(value) for name, value in switches.items() if value is not None},
     }
 
 
