@@ -94,11 +94,15 @@ scenario=train_step steps_per_execution=2
 scenario=predict batches=4 steps_per_execution=2
   -> steps_per_execution=2: a call of scenario=predict calls no fit; use the modes predict_graph_ste
 scenario=fit steps_per_execution=0 -> steps_per_execution=0:
+scenario=predict batches=0 -> batches=0: must be at least 1
+copies=apar -> unknown copies 'apar'. Did you mean 'apart'?
+"""
+
+REFUSED_SO = """
 'modes=[graph,predict_xla]'
   -> modes: predict_xla is no mode of scenario=call; it belongs to scenario=predict
 scenario=predict 'modes=[predict_xla_steps]'
   -> modes: predict_xla_steps executes several batches at once; add batches=2 or more
-scenario=predict batches=0 -> batches=0: must be at least 1
 batches=8
   -> batches=8: a call of scenario=call takes one batch; use scenario=predict or fit, or batch_size
 keras=4 -> keras=4: must be at least 2 and at most 3
@@ -106,8 +110,8 @@ model=regnetx_002 keras=3 -> keras=3: Keras 3 has no RegNetX002 any more; leave 
 keras=2 scenario=predict 'modes=[predict,predict_auto]'
   -> modes: predict_auto: tf_keras (Keras 2) has no jit_compile="auto"
 effort.sustained_s=-1 -> effort.sustained_s=-1: expected a number above 0
-copies=apar -> unknown copies 'apar'. Did you mean 'apart'?
 """
+"""Whole lines."""
 
 OF_A_BACKEND = """
 backend=jax jit=null -> jit=null: JAX has the modes jax_eager, jax_xla only
@@ -129,6 +133,11 @@ def test_a_wrong_or_contradicting_request_is_refused_in_one_line(
     words: list[str], line: str
 ) -> None:
     assert complaint(*words).startswith(line)
+
+
+@pytest.mark.parametrize(("words", "line"), cases(REFUSED_SO))
+def test_a_request_is_refused_in_exactly_this_line(words: list[str], line: str) -> None:
+    assert complaint(*words) == line
 
 
 @pytest.mark.parametrize(("words", "message"), cases(OF_A_BACKEND))
