@@ -75,12 +75,6 @@ doctor --seconds -1 -> --seconds -1.0: expected 0 to 3600
 doctor --seconds nan -> --seconds nan: expected 0 to 3600
 doctor --seconds 1e9 -> --seconds 1000000000.0: expected 0 to 3600
 agents a/b/c --max-failed 0 -> agents: argument --max-failed: expected an in
-doctor device=gpu:0 -> doctor: 'device=gpu:0' is no folder; write --device gpu:0
-results results_dir=mine -> results: 'results_dir=mine' is no folder; write mine
-report batch_size=4 -> report: 'batch_size=4' is no folder; options begin with --
-compare a dir=b -> compare: 'dir=b' is no folder; write b
-dashboard where=x=1 -> dashboard: 'where=x=1' is no folder; write --where x=1
-results --config-dir dir=x -> results: 'dir=x' is no folder; write x
 results f -> 'f': expected a folder
 check f/g -> 'f/g': Not a directory
 compare f loop -> 'f': expected a folder
@@ -211,6 +205,16 @@ sweep s.yaml +hydra.launcher.n_jobs=2 -> +hydra.launcher.n_jobs=2: only -m reads
 sweep s.yaml --retry compile_eror -> unknown status 'compile_eror'. Did you mean 'compile_error'
 """
 
+NO_FOLDERS = """
+doctor device=gpu:0 -> doctor: 'device=gpu:0' is no folder; write --device gpu:0
+results results_dir=mine -> results: 'results_dir=mine' is no folder; write mine
+report batch_size=4 -> report: 'batch_size=4' is no folder; options begin with --
+compare a dir=b -> compare: 'dir=b' is no folder; write b
+dashboard where=x=1 -> dashboard: 'where=x=1' is no folder; write --where x=1
+results --config-dir dir=x -> results: 'dir=x' is no folder; write x
+"""
+"""Whole lines."""
+
 TOO_LONG = f"{'x' * 60}…: File name too long"
 
 
@@ -218,6 +222,7 @@ TOO_LONG = f"{'x' * 60}…: File name too long"
     ("arguments", "line"),
     [
         *cases(REFUSED),
+        *((words, f"{line}\n") for words, line in cases(NO_FOLDERS)),
         (["dashboard", "--title", "\udcff"], "the argument '\\udcff' is not valid UTF-8"),
         (["effort.replicates=" + "9" * 30], "effort.replicates=9"),
         ([f"modes=[{','.join(['graph'] * 200)}]"], "modes: 200 of them; a trial compares at"),
