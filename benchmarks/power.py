@@ -2,8 +2,9 @@
 
     python -m benchmarks.power [--sweeps 100]
 
-The sweeps are those of `benchmarks.coverage`, and their trials learn from each other; every trial
-has the same true gain. Prints a table of benchmarks/results/coverage.md; takes a minute of CPU.
+The sweeps are those of `benchmarks.simulated_sweeps`, and their trials learn from each other;
+every trial has the same true gain. Prints a table of benchmarks/results/coverage.md; takes a minute
+of CPU.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import math
 
 import numpy as np
 
-from benchmarks.coverage import counts, moved, prior, ratios, world_of
+from benchmarks.simulated_sweeps import counts, moved, prior, ratios, world_of
 from xla_sweeps.analysis.interval import judge
 from xla_sweeps.schema.columns import Verdict
 

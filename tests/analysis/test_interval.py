@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks import coverage
+from benchmarks.simulated_sweeps import CASES, Case
 from xla_sweeps.analysis.interval import (
     BUILT_IN,
     FREEDOM,
@@ -76,11 +77,9 @@ def test_a_spike_is_not_taken_for_rounds_that_scatter() -> None:
     assert np.std(rounds) > 0.1
 
 
-@pytest.mark.parametrize("case", coverage.CASES, ids=lambda case: f"{case.name} {case.processes}")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.name} {case.processes}")
 @pytest.mark.parametrize("replicates", [1, 2, 3])
-def test_the_interval_of_a_first_trial_holds_on_a_gpu_too(
-    case: coverage.Case, replicates: int
-) -> None:
+def test_the_interval_of_a_first_trial_holds_on_a_gpu_too(case: Case, replicates: int) -> None:
     held, reach = coverage.simulate_first(case, replicates, 300)["now"]
     assert held >= 0.9
     if case.name == "GPU, device-bound":

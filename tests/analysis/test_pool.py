@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from benchmarks import coverage, width
+from benchmarks import coverage, simulated_sweeps, width
 from benchmarks.power import power
 from xla_sweeps.analysis.interval import FREEDOM, built_in, figure_of
 from xla_sweeps.analysis.pool import (
@@ -49,11 +49,11 @@ def evidence(trial: str, *figures: Figure, host: str = "h", at: int = 0) -> Evid
     [
         pytest.param(kind, count, marks=() if (kind, count) in DAILY else pytest.mark.exhaustive)
         for kind in ("even", "uneven", "heavy")
-        for count in coverage.REPLICATES
+        for count in simulated_sweeps.REPLICATES
     ],
 )
 def test_intervals_hold_the_truth_whatever_processes_differ_by(kind: str, replicates: int) -> None:
-    for spread in coverage.SPREADS:
+    for spread in simulated_sweeps.SPREADS:
         shares = coverage.simulate_speedups(kind, replicates, spread, 25)
         assert shares["all"] >= 0.93, (spread, shares)
         assert shares["false"] <= (0.08 if kind == "uneven" else 0.05), (spread, shares)
@@ -239,7 +239,7 @@ def test_steady_trials_say_nothing_of_one_whose_rounds_scatter_far_more() -> Non
     assert unknown.variance_of(noisy) > 0.04**2
 
 
-@pytest.mark.parametrize("spread", coverage.SPREADS)
+@pytest.mark.parametrize("spread", simulated_sweeps.SPREADS)
 def test_a_noisy_trial_alone_is_held(spread: float) -> None:
     """Rounds of 3.6 %, processes that differ by 0 to 12 %, one replicate."""
     shares = width.simulate("alone", 1, 1, spread, 150)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from factories import CONFIG, make_outcome, make_record
 
-from benchmarks import coverage
+from benchmarks import simulated_sweeps
 from xla_sweeps.analysis import stats
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import Settings
@@ -105,10 +105,10 @@ def test_a_healthy_device_is_called_bad_in_five_percent_of_runs_at_most(
     processes: float, rounds: float, on_gpu: bool
 ) -> None:
     source = np.random.default_rng(4)
-    case = coverage.Case(name="", processes=processes, rounds=rounds, on_gpu=on_gpu)
+    case = simulated_sweeps.Case(name="", processes=processes, rounds=rounds, on_gpu=on_gpu)
     bad = 0
     for _ in range(200):
-        copies = coverage.figure("speedup", case.drawn(source, 3), on_gpu=on_gpu)
+        copies = simulated_sweeps.figure("speedup", case.drawn(source, 3), on_gpu=on_gpu)
         bad += self_check.judged_copies(copies).verdict is Verdict.BAD
     assert bad <= 0.05 * 200
 
