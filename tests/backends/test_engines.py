@@ -171,9 +171,10 @@ def test_a_program_is_counted_for_each_shape_that_makes_one(engine: str) -> None
 
 @TENSORFLOW_DAILY
 def test_a_mode_that_is_wrong_at_one_shape_is_wrong_and_the_shape_is_named(engine: str) -> None:
-    status, message = told(engine, "wrong_at_a_shape")
-    assert status == "wrong_result"
+    (status, message), (in_half, in_half_message) = told(engine, "wrong_at_a_shape")
+    assert status == in_half == "wrong_result"
     assert message.startswith("at b5: ")
+    assert in_half_message.startswith("in float32: at b5: ")
 
 
 @EACH

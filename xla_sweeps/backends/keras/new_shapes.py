@@ -33,6 +33,7 @@ from xla_sweeps.schema.modes import Mode, mode_of
 from xla_sweeps.schema.trial import LATER, InputSpec, Trial, parse_shape
 from xla_sweeps.trial.failures import error_line
 from xla_sweeps.worker import agreement, timing
+from xla_sweeps.worker.backend import Tell
 
 LATER_CALLS = 3
 """Later calls of a shape that are timed at least."""
@@ -150,6 +151,11 @@ class ShapesBench(KerasBench[E]):
                 agreed = self._compare_at(name, outputs)
                 seen.append(replace(agreed, reason=agreed.reason and f"at {name}: {agreed.reason}"))
         return made, agreement.worst(seen)
+
+    def agreement_of(self, mode: Mode, tell: Tell) -> Agreement:
+        """The worst agreement of a mode with eager on the shapes."""
+        self.begin()
+        return self.check_stream(str(mode))[1]
 
     def _compare_at(self, name: str, outputs: list[np.ndarray]) -> Agreement:
         """Compare outputs with eager's at a shape; with float64 too where they differ."""
