@@ -172,6 +172,22 @@ def test_an_error_of_a_percent_on_a_later_input_asks_for_a_reference_of_its_own(
     assert half.references[1]
 
 
+def test_an_input_on_which_eager_is_exact_by_chance_is_judged_by_its_error_on_others(
+    bench: Bench,
+) -> None:
+    exact, scale = bench.eager_outputs(bench.inputs[:1]), np.abs(bench.eager[0]).max()
+    noise = 1e-3 * scale * np.random.default_rng(1).normal(size=exact[0].shape)
+    later = [head.astype(np.float64) for head in bench.later[0]]
+    judged = replace(bench, moves=[], references={0: [exact[0] - noise], 1: later})
+    agreed = judged.compare([later[0] + 1.5 * noise], 1)
+    assert agreed.ok, agreed.reason
+    assert not judged.compare([later[0] + 4 * noise], 1).ok
+    alone = replace(judged, references={0: [exact[0]], 1: later})
+    assert not alone.compare([later[0] + 1.5 * noise], 1).ok
+    unknown = replace(judged, references={0: [exact[0] - noise]})
+    assert not unknown.compare([later[0] + 1.5 * noise], 1).ok
+
+
 def keeping(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A call that keeps its answers while it runs eagerly."""
     answers: dict[bytes, Any] = {}

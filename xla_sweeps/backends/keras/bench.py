@@ -19,7 +19,7 @@ from xla_sweeps.backends.keras import building, weights
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.executable import Engine, Executable
 from xla_sweeps.backends.keras.mac_count import AT_LEAST_NOTE, MacCount
-from xla_sweeps.backends.keras.rounding import float64_outputs, moves_on
+from xla_sweeps.backends.keras.rounding import errors_elsewhere, float64_outputs, moves_on
 from xla_sweeps.backends.keras.sources import OWN, LoadedModel, Wrap, stateful_resets
 from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.backends.keras.synchronization import busy_side
@@ -327,13 +327,14 @@ class KerasBench(ABC, Generic[E]):
 
     def compare(self, outputs: list[np.ndarray], position: int = 0) -> Agreement:
         """Compare a mode's outputs with those of eager, and with the float64 reference."""
+        elsewhere = errors_elsewhere(self.references, self.eager_of, position)
         return agreement.compare(
             outputs,
             self.eager_of(position),
             self.references.get(position),
             precision=self.built.precision,
             classes=self.trial.model.task == "classification",
-            moves=self.moves or (),
+            moves=agreement.worst_moves([*filter(None, [self.moves]), *elsewhere]),
             gpu=self.trial.on_accelerator,
             may_refer=self.deterministic and self._may_refer(position),
         )
@@ -389,9 +390,9 @@ class KerasBench(ABC, Generic[E]):
 
         TF32 and half precision would hide an error of a percent.
         """
-        trial, eager = self.trial, mode.execution is Execution.EAGER
-        exact = self.built.precision is Precision.FLOAT32 and not trial.tf32
-        if exact or eager or trial.scenario is not Scenario.CALL or not self.deterministic:
+        trial, exact = self.trial, self.built.precision is Precision.FLOAT32 and not self.trial.tf32
+        skipped = exact or mode.execution is Execution.EAGER or not self.deterministic
+        if skipped or trial.scenario not in (Scenario.CALL, Scenario.NEW_SHAPES):
             return None
         tell(protocol.Stage(phase=Phase.VERIFY, mode=str(mode), detail="in float32"))
         alone = replace(trial, precision=Precision.FLOAT32, tf32=False)
@@ -399,10 +400,7 @@ class KerasBench(ABC, Generic[E]):
             with self.engine.without_tf32():
                 built = building.float64_twin(trial.model, self.built, "float32")
                 twin = type(self)(alone, self.device, built, self.facts, inputs=self.inputs[:1])
-                twin.eager = twin.eager_outputs(twin.inputs)
-                executable = twin.make(mode)
-                executable.first_call_s()
-                agreed = twin.verify_outputs(executable.outputs(), tell)
+                agreed = twin.agreement_of(mode, tell)
         except Exception:  # dtypes are fixed, or memory does not suffice: not known
             traceback.print_exc()
             return None
@@ -410,6 +408,13 @@ class KerasBench(ABC, Generic[E]):
             return None
         message = f"in float32: {agreed.reason}"
         return Failure(phase=Phase.VERIFY, kind="disagreement", message=message)
+
+    def agreement_of(self, mode: Mode, tell: Tell) -> Agreement:
+        """Agreement of a mode with eager on the first inputs; neither has run yet."""
+        self.eager = self.eager_outputs(self.inputs)
+        executable = self.make(mode)
+        executable.first_call_s()
+        return self.verify_outputs(executable.outputs(), tell)
 
     def unread_names(self, executable: E) -> list[str]:
         """Names of the weights that eager execution or a mode never reads."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from xla_sweeps.backends.keras.sources.inputs import is_floating, nudge_batch, w
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import ModelSpec, Precision
 from xla_sweeps.worker import agreement
-from xla_sweeps.worker.agreement import NUDGES, Move
+from xla_sweeps.worker.agreement import NUDGES, Move, Outputs
 
 
 def moves_on(
@@ -38,6 +38,23 @@ def moves_on(
     except Exception:  # a model that refuses other numbers, or memory is short
         traceback.print_exc()
         return ()
+
+
+def errors_elsewhere(
+    references: Mapping[int, Outputs | None], eager_of: Callable[[int], Outputs], position: int
+) -> list[Sequence[Move]]:
+    """Moves of eager's outputs by its own rounding, on the other inputs that have a reference.
+
+    On one input they may be small by chance. None before this input's own reference is known,
+    without which an error of a mode would be taken for rounding.
+    """
+    errors = list[Sequence[Move]]()
+    for place, exact in references.items() if references.get(position) else ():
+        if exact is not None and place != position:
+            first = [head[: len(exact[0])] for head in eager_of(place)]
+            if [head.shape for head in first] == [head.shape for head in exact]:
+                errors.append(agreement.moves_of(exact, [first]))
+    return errors
 
 
 def float64_outputs(
