@@ -25,7 +25,7 @@ from xla_sweeps.schema.row import ComparisonRow, TrialSummary
 from xla_sweeps.store import derive, table
 from xla_sweeps.store import rows as rows_
 from xla_sweeps.store.store import Loaded, Store
-from xla_sweeps.system import files
+from xla_sweeps.system import files, parallel
 
 TIMES = {"eager": 0.4, "graph": 0.2, "xla": 0.19}
 
@@ -200,7 +200,10 @@ def test_the_cache_may_be_damaged_or_deleted_or_unwritable(tmp_path: Path, conte
     assert kept(tmp_path) == rows
 
 
-def test_reading_many_trials_tells_how_far_it_is(tmp_path: Path) -> None:
+def test_reading_many_trials_tells_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parallel, "PART", 1)
     for number in range(3):
         save(tmp_path, number)
     told: list[tuple[int, int]] = []

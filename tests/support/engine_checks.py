@@ -101,8 +101,8 @@ def wrong_on_five(precision: Precision) -> Any:
         return executable
 
     with mock.patch.object(bench, "new_function", new_function):
-        shown = {"modes": (mode,), "shapes": SHAPES[:2], "precision": precision}
-        desk = Desk(normalized, "new_shapes", **shown)
+        shapes = SHAPES[:2]
+        desk = Desk(normalized, "new_shapes", modes=(mode,), shapes=shapes, precision=precision)
         desk.answer(protocol.Prepare(mode=mode))
         outcome = desk.answer(protocol.WarmUp(mode=mode)).outcome
     return [outcome.status, outcome.failure and outcome.failure.message]

@@ -9,8 +9,9 @@ from __future__ import annotations
 import collections
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -19,9 +20,11 @@ from xla_sweeps.cli.arguments import add_results_dir, command_parser
 from xla_sweeps.errors import StoreError
 from xla_sweeps.report.terminal.console import progress_bar
 from xla_sweeps.schema.record import Record, RecordFormatError, build_of, newest
-from xla_sweeps.store import derive, rows
+from xla_sweeps.store import rows
+from xla_sweeps.store.derive import Trials, join_trials, summarize_trials
 from xla_sweeps.store.store import RECORD_NAME, TRIAL_NAME, Store
 from xla_sweeps.system.files import read_regular
+from xla_sweeps.system.parallel import in_parts
 from xla_sweeps.system.text import count_noun, displayable
 
 ALIKE_SHOWN = 20
@@ -63,11 +66,31 @@ def _limit_alike(lines: Sequence[str]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Contents of a results folder: counts, and a line for each problem and for each note."""
+    """Contents of a results folder: counts, and a line for each problem and for each note.
+
+    Attributes:
+        measured: the digest of what each file's rounds measured, in their order.
+    """
 
     counts: collections.Counter[str] = field(default_factory=collections.Counter)
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    measured: list[tuple[Path, str]] = field(default_factory=list)
+
+    def add(self, other: Findings) -> None:
+        """Add what else the folder contains."""
+        self.counts.update(other.counts)
+        self.problems.extend(other.problems)
+        self.notes.extend(other.notes)
+        self.measured.extend(other.measured)
+
+    def find_copies(self) -> None:
+        """Add a problem for each measurement that is there twice."""
+        seen: dict[str, Path] = {}
+        for path, digest in self.measured:
+            if digest in seen:
+                self.problems.append(f"{path}: the same measurement as {seen[digest]}")
+            seen[digest] = path
 
 
 def examine(results_dir: Path) -> Findings:
@@ -82,11 +105,14 @@ def examine(results_dir: Path) -> Findings:
         entries = sorted(folder.iterdir())
     except OSError as error:
         raise StoreError(f"{folder} cannot be read: {error.strerror or error}") from error
-    store = Store(results_dir)
+    parts = list[Trials]()
     with progress_bar("checking records") as advance:
-        trials = _trials(entries, findings, advance)
-        read = derive.summarize_trials(store, ((name, records, ()) for name, records in trials))
-    findings.problems.extend((*read.problems, *rows.unlike_records(results_dir, read)))
+        for done, (found, read) in in_parts(partial(_examine_part, Store(results_dir)), entries):
+            findings.add(found)
+            parts.append(read)
+            advance(done, len(entries))
+    findings.find_copies()
+    findings.problems.extend(rows.unlike_records(results_dir, join_trials(parts)))
     contaminated = findings.counts["contaminated"]
     if contaminated:
         findings.notes.append(
@@ -97,13 +123,18 @@ def examine(results_dir: Path) -> Findings:
     return findings
 
 
-def _trials(
-    entries: Sequence[Path], findings: Findings, advance: Callable[[int, int], None]
-) -> Iterator[tuple[str, list[Record]]]:
+def _examine_part(store: Store, entries: Sequence[Path]) -> tuple[Findings, Trials]:
+    """The findings of some folders of trials, and what a reader makes of them."""
+    findings = Findings()
+    trials = _trials(entries, findings)
+    read = summarize_trials(store, ((name, records, ()) for name, records in trials))
+    findings.problems.extend(read.problems)
+    return findings, read
+
+
+def _trials(entries: Sequence[Path], findings: Findings) -> Iterator[tuple[str, list[Record]]]:
     """The readable records of each trial; problems and notes go to `findings`."""
-    seen: dict[str, Path] = {}
-    for done, path in enumerate(entries, start=1):
-        advance(done, len(entries))
+    for path in entries:
         if path.name.startswith("."):
             continue  # a temporary file, which the next trial removes
         if path.is_symlink():
@@ -112,7 +143,7 @@ def _trials(
             findings.notes.append(f"{path}: not a trial's folder")
         else:
             findings.counts["trial"] += 1
-            records = list(_records(path, findings, seen))
+            records = list(_records(path, findings))
             machines = {
                 json.dumps([record.device.get("name"), record.environment.get("packages")])
                 for record in records
@@ -141,8 +172,8 @@ def _disorder(record: Record) -> Iterator[str]:
         ended = one.finished_ns
 
 
-def _records(folder: Path, findings: Findings, seen: dict[str, Path]) -> Iterator[Record]:
-    """The records of a trial that are its own; `seen` holds what was measured, by its digest."""
+def _records(folder: Path, findings: Findings) -> Iterator[Record]:
+    """The records of a trial that are its own."""
     try:
         paths = sorted(folder.iterdir())
     except OSError as error:
@@ -167,10 +198,7 @@ def _records(folder: Path, findings: Findings, seen: dict[str, Path]) -> Iterato
             findings.problems.append(f"{path}: replicate {record.replicate} differs from its name")
         if record.rounds:
             measured = msgspec.json.encode((record.rounds, record.started_at))
-            digest = hashlib.sha256(measured).hexdigest()
-            if digest in seen:
-                findings.problems.append(f"{path}: the same measurement as {seen[digest]}")
-            seen[digest] = path
+            findings.measured.append((path, hashlib.sha256(measured).hexdigest()))
         if record.trial_id == folder.name:
             yield record
         else:

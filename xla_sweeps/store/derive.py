@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -21,12 +21,10 @@ from xla_sweeps.schema.record import Record, build_of, outcome_of, wall_s
 from xla_sweeps.schema.row import ComparisonRow, Figure, TrialSummary, value_of
 from xla_sweeps.store.store import Store, try_trial
 from xla_sweeps.store.table import join_tables, table_of
+from xla_sweeps.system.parallel import in_parts
 
 if TYPE_CHECKING:
     import pyarrow
-
-_ROWS_AT_ONCE = 1000
-"""Rows that are kept as objects before they become a table, which takes less memory."""
 
 _GROUP = ("effort", "scenario", "device", "environment_id", "runtime", "copies")
 """The columns that trials have in common which learn from each other."""
@@ -122,14 +120,25 @@ def read_trials(
     advance: Callable[[int, int], None] = lambda done, total: None,
 ) -> Trials:
     """Read and summarize these trials."""
+    read = list[Trials]()
+    for done, part in in_parts(partial(_read_part, store), names):
+        read.append(part)
+        advance(done, len(names))
+    return join_trials(read)
 
-    def read() -> Iterator[tuple[str, Sequence[Record], tuple[str, ...]]]:
-        for done, name in enumerate(names, start=1):
-            loaded = store.load(name)
-            yield name, loaded.records.get(name, []), loaded.problems
-            advance(done, len(names))
 
-    return summarize_trials(store, read())
+def _read_part(store: Store, names: Sequence[str]) -> Trials:
+    loaded = ((name, store.load(name)) for name in names)
+    return summarize_trials(
+        store, ((name, one.records.get(name, []), one.problems) for name, one in loaded)
+    )
+
+
+def join_trials(parts: Sequence[Trials]) -> Trials:
+    """The trials of all parts."""
+    facts = {name: fact for part in parts for name, fact in part.facts.items()}
+    problems = tuple(line for part in parts for line in part.problems)
+    return Trials(join_tables(part.table for part in parts), facts, problems)
 
 
 def summarize_trials(
@@ -138,7 +147,6 @@ def summarize_trials(
     """Summarize trials."""
     facts: dict[str, Facts] = {}
     problems: list[str] = []
-    tables: list[pyarrow.Table] = []
     rows: list[ComparisonRow] = []
     for name, records, unread in trials:
         folder = store.records_dir / name
@@ -156,10 +164,7 @@ def summarize_trials(
         )
         rows += trial.comparisons if trial else ()
         problems += (*unread, *unusable)
-        if len(rows) >= _ROWS_AT_ONCE:
-            tables.append(table_of(rows))
-            rows = []
-    return Trials(join_tables([*tables, table_of(rows)]), facts, tuple(problems))
+    return Trials(table_of(rows), facts, tuple(problems))
 
 
 def _summarize(records: Sequence[Record]) -> tuple[TrialSummary, Facts]:
