@@ -83,6 +83,7 @@ def test_untrusted_code_is_not_run(path: str) -> None:
         ("pkg", "path=pkg: not a SavedModel, it has no saved_model.pb"),
         ("mine.py", "path=mine.py: give the function that builds the model: path=mine.py:build"),
         ("mine:biuld", "unknown function of mine.py 'biuld'. Did you mean 'build'? Allowed: bu"),
+        ("mine:Nets.build", "unknown function of mine.py 'Nets.build'. Did you mean 'build'"),
         ("mine.py:nope", "unknown function of mine.py 'nope'. Allowed: build."),
         ("broken:build", "path=broken:build: broken.py, line 1: not valid Python: "),
         ("net.weights.h5", "path=net.weights.h5: holds weights without a model; write a function"),

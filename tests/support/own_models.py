@@ -16,6 +16,21 @@ def build(resolution: int = 96) -> keras.Model:
     return keras.Model(inputs, keras.layers.Dense(10)(keras.layers.GlobalAveragePooling2D()(x)))
 
 
+class Networks:
+    """Makers of models, as a class has them."""
+
+    @classmethod
+    def build(cls, resolution: int = 96) -> keras.Model:
+        return cls.small(resolution)
+
+    @staticmethod
+    def small(resolution: int = 32) -> keras.Model:
+        return build(resolution)
+
+    def of_instance(self) -> keras.Model:
+        return build()
+
+
 def dropping() -> keras.Model:
     """Dropout at inference too, as in Monte-Carlo dropout."""
     inputs = keras.Input((8,))

@@ -17,7 +17,9 @@ from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.options import LOCAL
 from xla_sweeps.schema.trial import ModelSpec, parse_shape
 
-_FUNCTION = re.compile(r"(?P<module>[A-Za-z_][\w.]*|.+\.py):(?P<function>[A-Za-z_]\w*)")
+_FUNCTION = re.compile(
+    r"(?P<module>[A-Za-z_][\w.]*|.+\.py):(?P<function>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)"
+)
 
 _ALLOWED = "allowed: a .keras file, a SavedModel folder, or module:function"
 

@@ -50,7 +50,7 @@ def own_model_hint(given: str) -> str:
     if path.suffix.lower() in _UNREAD:
         return f"{path.suffix} files are {_UNREAD[path.suffix.lower()]}"
     is_own = path.suffix in (*MODEL_SUFFIXES, ".py")
-    is_own |= ":" in given and given.rpartition(":")[2].isidentifier()
+    is_own |= ":" in given and all(map(str.isidentifier, given.rpartition(":")[2].split(".")))
     with contextlib.suppress(OSError, ValueError):
         is_own |= (path / "saved_model.pb").is_file()
     return f"A model of your own: model=local path={shown} trust_code=true" if is_own else ""
@@ -181,7 +181,7 @@ def check_custom_layers(config: Any, source: Path | None, where: str) -> None:
 def check_function(path: Path, function: str, where: str) -> None:
     """Refuse a function that a source does not have; lists those that it has."""
     source = _Source.read(path, where)
-    if source.is_open or function in source.words:
+    if source.is_open or function.partition(".")[0] in source.words:  # a class may inherit it
         return
     if not source.functions:
         raise ConfigError(f"{where}: {path.name} has no function '{function}', and no other")

@@ -69,6 +69,7 @@ def test_a_file_that_is_not_a_model_is_refused_in_one_line(tmp_path: Path) -> No
     "path",
     [
         "own_models.py:build",
+        "own_models.py:Networks.build",
         pytest.param("own_models:build", marks=pytest.mark.exhaustive),
         pytest.param(str(SUPPORT / "own_models.py:build"), marks=pytest.mark.exhaustive),
     ],
@@ -184,6 +185,8 @@ def test_a_tf_function_is_a_graph_even_when_it_is_called_eagerly() -> None:
     [
         ("own_models:nothing", "unknown function of own_models.py 'nothing'. Did you mean"),
         ("own_models:NUMBER", "returned an int, which cannot be called on a batch"),
+        ("own_models:Networks.nothing", "own_models has no 'Networks.nothing'"),
+        ("own_models:Networks.of_instance", "is called on an instance; write a function that"),
         ("own_models:a_class", "returned the class Sequential; return an instance"),
         ("own_models:breaks", "own_models:breaks failed: RuntimeError: the weights are elsewhere"),
         ("broken.py:build", "broken.py, line 1: not valid Python: "),

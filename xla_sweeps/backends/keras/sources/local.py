@@ -114,11 +114,15 @@ def _library_of(path: str) -> Any:
 def _call_function(path: str, spec: ModelSpec) -> Any:
     """Import the module and call the function, with the resolution if it takes one."""
     module_name, _, function_name = path.rpartition(":")
-    module = import_named(module_name, f"path={path}")
-    function = getattr(module, function_name, None)
+    owner = function = import_named(module_name, f"path={path}")
+    for name in function_name.split("."):
+        owner, function = function, getattr(function, name, None)
     if function is None:
         raise ConfigError(f"path={path}: {module_name} has no '{function_name}'")
-    is_builder = inspect.isfunction(function) or inspect.isclass(function)
+    if inspect.isclass(owner) and inspect.isfunction(inspect.getattr_static(owner, name)):
+        raise ConfigError(f"path={path} is called on an instance; write a function that makes one")
+    is_code = inspect.isfunction(function) or inspect.ismethod(function)
+    is_builder = is_code or inspect.isclass(function)
     if not is_builder or needs_inputs(function):
         _refuse_settings(function, path, inputs=len(spec.inputs) or 1)
         return function
