@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record, seal
 from xla_sweeps.store import rows
 from xla_sweeps.store.store import Store
+from xla_sweeps.system import parallel
 
 CHANGES: Mapping[str, tuple[str, Callable[[Any], None]]] = {
     "batch size": ("batch_size", put("trial.batch_size", -4)),
@@ -111,12 +113,18 @@ def test_a_thousand_notes_that_say_the_same_are_twenty_and_their_number(
     assert "note: and 980 more: not a trial's folder" in lines
 
 
-def test_what_one_process_measured_is_stored_once_and_on_one_machine(tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", [100, 1])
+def test_what_one_process_measured_is_stored_once_and_on_one_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: int
+) -> None:
+    monkeypatch.setattr(parallel, "PART", part)
     record = make_record(noise=0.1)
     store = Store(tmp_path)
     paths = [store.save(record)[1], store.save(record)[1]]
     lines = examine(tmp_path).problems
     assert lines == [f"{paths[1]}: the same measurement as {paths[0]}"]
+    elsewhere = store.save(replace(record, trial_id="e" * 16))[1]
+    assert f"{elsewhere}: the same measurement as {paths[1]}" in examine(tmp_path).problems
     other = {**record.device, "name": "Another"}
     store.save(make_record(noise=0.1, seed=1, device=other))
     assert any("different devices" in line for line in examine(tmp_path).problems)

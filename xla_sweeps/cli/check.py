@@ -10,8 +10,6 @@ import collections
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -21,7 +19,7 @@ from xla_sweeps.errors import StoreError
 from xla_sweeps.report.terminal.console import progress_bar
 from xla_sweeps.schema.record import Record, RecordFormatError, build_of, newest
 from xla_sweeps.store import rows
-from xla_sweeps.store.derive import Trials, join_trials, summarize_trials
+from xla_sweeps.store.derive import Part, join_parts, summarize_trials
 from xla_sweeps.store.store import RECORD_NAME, TRIAL_NAME, Store
 from xla_sweeps.system.files import read_regular
 from xla_sweeps.system.parallel import in_parts
@@ -64,29 +62,36 @@ def _limit_alike(lines: Sequence[str]) -> Iterator[str]:
             yield f"and {count - ALIKE_SHOWN:,} more: {what}"
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
+class Findings(msgspec.Struct):
     """Contents of a results folder: counts, and a line for each problem and for each note.
 
     Attributes:
-        measured: the digest of what each file's rounds measured, in their order.
+        measured: paths of the records, each with the digest of what its rounds measured.
+        trials: what a reader makes of them.
     """
 
-    counts: collections.Counter[str] = field(default_factory=collections.Counter)
-    problems: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    measured: list[tuple[Path, str]] = field(default_factory=list)
+    counts: dict[str, int] = {}
+    problems: list[str] = []
+    notes: list[str] = []
+    measured: list[tuple[str, str]] = []
+    trials: list[Part] = []
 
     def add(self, other: Findings) -> None:
         """Add what else the folder contains."""
-        self.counts.update(other.counts)
+        for word, count in other.counts.items():
+            self.count(word, count)
         self.problems.extend(other.problems)
         self.notes.extend(other.notes)
         self.measured.extend(other.measured)
+        self.trials.extend(other.trials)
+
+    def count(self, word: str, count: int = 1) -> None:
+        """Count one more of these, or more."""
+        self.counts[word] = self.counts.get(word, 0) + count
 
     def find_copies(self) -> None:
         """Add a problem for each measurement that is there twice."""
-        seen: dict[str, Path] = {}
+        seen: dict[str, str] = {}
         for path, digest in self.measured:
             if digest in seen:
                 self.problems.append(f"{path}: the same measurement as {seen[digest]}")
@@ -99,22 +104,19 @@ def examine(results_dir: Path) -> Findings:
     Raises:
         StoreError: its records cannot be listed.
     """
-    findings = Findings()
-    folder = results_dir / "records"
+    findings, folder = Findings(), results_dir / "records"
     try:
-        entries = sorted(folder.iterdir())
+        names = sorted(entry.name for entry in folder.iterdir())
     except OSError as error:
         raise StoreError(f"{folder} cannot be read: {error.strerror or error}") from error
-    parts = list[Trials]()
     with progress_bar("checking records") as advance:
-        for done, (found, read) in in_parts(partial(_examine_part, Store(results_dir)), entries):
+        for done, found in in_parts(_examine_part, str(results_dir), names, Findings):
             findings.add(found)
-            parts.append(read)
-            advance(done, len(entries))
+            advance(done, len(names))
     findings.find_copies()
-    findings.problems.extend(rows.unlike_records(results_dir, join_trials(parts)))
-    contaminated = findings.counts["contaminated"]
-    if contaminated:
+    read = join_parts(findings.trials)
+    findings.problems.extend(rows.unlike_records(results_dir, read))
+    if contaminated := findings.counts.get("contaminated"):
         findings.notes.append(
             f"{folder}: {contaminated} of {findings.counts['record']} records are contaminated: "
             "other processes ran meanwhile; measure again on a quiet machine"
@@ -123,13 +125,14 @@ def examine(results_dir: Path) -> Findings:
     return findings
 
 
-def _examine_part(store: Store, entries: Sequence[Path]) -> tuple[Findings, Trials]:
-    """The findings of some folders of trials, and what a reader makes of them."""
-    findings = Findings()
-    trials = _trials(entries, findings)
+def _examine_part(folder: str, names: Sequence[str]) -> Findings:
+    """The findings of some of the folders of trials."""
+    findings, store = Findings(), Store(Path(folder))
+    trials = _trials([store.records_dir / name for name in names], findings)
     read = summarize_trials(store, ((name, records, ()) for name, records in trials))
     findings.problems.extend(read.problems)
-    return findings, read
+    findings.trials.append(Part.of(read))
+    return findings
 
 
 def _trials(entries: Sequence[Path], findings: Findings) -> Iterator[tuple[str, list[Record]]]:
@@ -142,7 +145,7 @@ def _trials(entries: Sequence[Path], findings: Findings) -> Iterator[tuple[str, 
         elif not path.is_dir() or not TRIAL_NAME.fullmatch(path.name):
             findings.notes.append(f"{path}: not a trial's folder")
         else:
-            findings.counts["trial"] += 1
+            findings.count("trial")
             records = list(_records(path, findings))
             machines = {
                 json.dumps([record.device.get("name"), record.environment.get("packages")])
@@ -185,20 +188,20 @@ def _records(folder: Path, findings: Findings) -> Iterator[Record]:
         if not RECORD_NAME.fullmatch(path.name):
             findings.notes.append(f"{path}: not a record's name; no reader reads it")
             continue
-        findings.counts["record"] += 1
+        findings.count("record")
         try:
             record = Record.from_json(read_regular(path))
         except (RecordFormatError, OSError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             findings.problems.append(f"{path}: cannot be read: {reason or error}")
             continue
-        findings.counts[str(record.status)] += 1
+        findings.count(str(record.status))
         findings.problems.extend(f"{path}: {line}" for line in _disorder(record))
         if str(record.replicate) != path.stem:
             findings.problems.append(f"{path}: replicate {record.replicate} differs from its name")
         if record.rounds:
             measured = msgspec.json.encode((record.rounds, record.started_at))
-            findings.measured.append((path, hashlib.sha256(measured).hexdigest()))
+            findings.measured.append((str(path), hashlib.sha256(measured).hexdigest()))
         if record.trial_id == folder.name:
             yield record
         else:

@@ -20,7 +20,7 @@ from xla_sweeps.schema.measurement import Flag, Status
 from xla_sweeps.schema.record import Record, build_of, outcome_of, wall_s
 from xla_sweeps.schema.row import ComparisonRow, Figure, TrialSummary, value_of
 from xla_sweeps.store.store import Store, try_trial
-from xla_sweeps.store.table import join_tables, table_of
+from xla_sweeps.store.table import join_tables, of_stream, table_of, to_stream
 from xla_sweeps.system.parallel import in_parts
 
 if TYPE_CHECKING:
@@ -114,31 +114,47 @@ def software_identity(environment: Mapping[str, Any], *measured: Backend) -> str
     return " ".join(str(packages.get(name, "")) for name in names)
 
 
+class Part(msgspec.Struct):
+    """Some trials as they travel between processes: their rows as an Arrow stream."""
+
+    rows: bytes
+    facts: dict[str, Facts]
+    problems: tuple[str, ...]
+
+    @classmethod
+    def of(cls, trials: Trials) -> Part:
+        """These trials."""
+        return cls(to_stream(trials.table), dict(trials.facts), trials.problems)
+
+
+def join_parts(parts: Sequence[Part]) -> Trials:
+    """The trials of all parts."""
+    facts = {name: fact for part in parts for name, fact in part.facts.items()}
+    problems = tuple(line for part in parts for line in part.problems)
+    return Trials(join_tables(of_stream(part.rows) for part in parts), facts, problems)
+
+
 def read_trials(
     store: Store,
     names: Sequence[str],
     advance: Callable[[int, int], None] = lambda done, total: None,
 ) -> Trials:
     """Read and summarize these trials."""
-    read = list[Trials]()
-    for done, part in in_parts(partial(_read_part, store), names):
+    read = list[Part]()
+    for done, part in in_parts(_read_part, str(store.results_dir), names, Part):
         read.append(part)
         advance(done, len(names))
-    return join_trials(read)
+    return join_parts(read)
 
 
-def _read_part(store: Store, names: Sequence[str]) -> Trials:
+def _read_part(folder: str, names: Sequence[str]) -> Part:
+    store = Store(Path(folder))
     loaded = ((name, store.load(name)) for name in names)
-    return summarize_trials(
-        store, ((name, one.records.get(name, []), one.problems) for name, one in loaded)
+    return Part.of(
+        summarize_trials(
+            store, ((name, one.records.get(name, []), one.problems) for name, one in loaded)
+        )
     )
-
-
-def join_trials(parts: Sequence[Trials]) -> Trials:
-    """The trials of all parts."""
-    facts = {name: fact for part in parts for name, fact in part.facts.items()}
-    problems = tuple(line for part in parts for line in part.problems)
-    return Trials(join_tables(part.table for part in parts), facts, problems)
 
 
 def summarize_trials(
