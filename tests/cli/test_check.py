@@ -117,7 +117,7 @@ def test_a_thousand_notes_that_say_the_same_are_twenty_and_their_number(
 def test_what_one_process_measured_is_stored_once_and_on_one_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: int
 ) -> None:
-    monkeypatch.setattr(parallel, "PART", part)
+    monkeypatch.setattr(parallel, "PART", part)  # copies may be in different parts
     record = make_record(noise=0.1)
     store = Store(tmp_path)
     paths = [store.save(record)[1], store.save(record)[1]]

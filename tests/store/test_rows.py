@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -211,34 +211,6 @@ def test_reading_many_trials_tells_how_far_it_is(
     assert sorted(table.rows_of(loaded.table), key=key) == from_records(tmp_path)
     assert told == [(1, 3), (2, 3), (3, 3)]
     assert (loaded.trials, loaded.records) == (3, 3)
-
-
-def test_several_processes_read_what_one_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for number in range(5):
-        save(tmp_path, number)
-    (tmp_path / "records" / trial(3) / "1.json").write_text("damaged")
-    shutil.copytree(tmp_path, copied := tmp_path.with_name("copied"))
-    alone = rows_.load(copied)
-    monkeypatch.setattr(parallel, "PART", 1)
-    monkeypatch.setattr(parallel, "PARTS_OF_PROCESS", 1)
-    monkeypatch.setattr(parallel, "usable_cores", lambda: 2)
-    answers: list[object] = []
-    usual = parallel._Processes.answer
-
-    def answer(self: object, part: Sequence[str]) -> object:
-        answers.append(usual(self, part))  # type: ignore[arg-type]
-        return answers[-1]
-
-    monkeypatch.setattr(parallel._Processes, "answer", answer)
-    loaded = rows_.load(tmp_path)
-    assert len(answers) == 5
-    assert all(answers), "each part was read by a process"
-    assert loaded.table.equals(alone.table)
-    assert [loaded.facts, loaded.records] == [alone.facts, 5]
-    (problem,) = loaded.problems
-    assert f"{trial(3)}/1.json: " in problem
 
 
 def test_a_folder_without_records_has_no_rows(tmp_path: Path) -> None:

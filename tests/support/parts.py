@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -12,28 +14,50 @@ ASKER = "XLA_SWEEPS_TEST_ASKER"
 """Variable with the process that asks."""
 
 
-class Sum(msgspec.Struct):
-    total: int
+class Done(msgspec.Struct):
+    items: list[str]
     process: int
 
 
-def sum_of(folder: str, numbers: Sequence[str]) -> Sum:
+def done(folder: str, items: Sequence[str]) -> Done:
     print(f"{folder}: printed where answers are written", flush=True)
-    return Sum(sum(map(int, numbers)), os.getpid())
+    return Done(list(items), os.getpid())
 
 
-def dies(folder: str, numbers: Sequence[str]) -> Sum:
+def dies(folder: str, items: Sequence[str]) -> Done:
     if str(os.getpid()) != os.environ[ASKER]:
         os._exit(1)
-    return sum_of(folder, numbers)
+    return done(folder, items)
 
 
-def fails(folder: str, numbers: Sequence[str]) -> Sum:
-    if numbers[0] == "100":
-        raise ValueError("at 100")
-    return sum_of(folder, numbers)
+def dies_within_an_answer(folder: str, items: Sequence[str]) -> Done:
+    if str(os.getpid()) != os.environ[ASKER]:
+        answers = max(int(path.name) for path in Path("/proc/self/fd").iterdir() if is_pipe(path))
+        os.write(answers, (1000).to_bytes(8) + b"half of it")
+        os._exit(1)
+    return done(folder, items)
 
 
-def naps(folder: str, numbers: Sequence[str]) -> Sum:
+def is_pipe(path: Path) -> bool:
+    return path.is_symlink() and str(path.readlink()).startswith("pipe:")
+
+
+HERE: list[Sequence[str]] = []
+"""The parts that `notes` was called for in this process."""
+
+
+def notes(folder: str, items: Sequence[str]) -> Done:
+    HERE.append(items)
+    return done(folder, items)
+
+
+def fails(folder: str, items: Sequence[str]) -> Done:
+    if items[0] == "25":
+        raise ValueError("at 25")
+    return done(folder, items)
+
+
+def naps(folder: str, items: Sequence[str]) -> Done:
+    Path(folder, str(os.getpid())).touch()
     time.sleep(60)
-    return sum_of(folder, numbers)
+    sys.exit("nobody ended it")

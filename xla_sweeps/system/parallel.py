@@ -1,4 +1,4 @@
-"""Call a function on the parts of much work, in several processes where that is faster.
+"""Call a function on the parts of a long list, in several processes where that is faster.
 
 A process imports the function's module, and nothing of the program that asks: multiprocessing would
 run a script without a main guard once more in each.
@@ -10,13 +10,13 @@ import contextlib
 import os
 import pkgutil
 import queue
-import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -24,14 +24,15 @@ import msgspec
 from xla_sweeps.system.devices import usable_cores
 from xla_sweeps.system.process import die_with_parent, python_command
 
-PART = 100
+PART = 25
 """Items of a part."""
 
-PARTS_OF_PROCESS = 5
+PARTS_OF_PROCESS = 20
 """Parts that a process must have for its start to pay."""
 
-MOST = 16
-"""The most processes."""
+MAX_PROCESSES = 16
+
+_PACKAGE = str(Path(__file__).parents[1])
 
 _LENGTH_BYTES = 8
 
@@ -39,8 +40,9 @@ Result = TypeVar("Result", bound=msgspec.Struct)
 
 
 class _Request(msgspec.Struct):
-    """A function of a module, as `module:name`, and its arguments."""
+    """A function, as `module:name`, of the package in a folder, and its arguments."""
 
+    package: str
     function: str
     folder: str
     items: Sequence[str]
@@ -50,21 +52,23 @@ def in_parts(
     function: Callable[[str, Sequence[str]], Result],
     folder: str,
     items: Sequence[str],
-    kind: type[Result],
-) -> Iterator[tuple[int, Result]]:
+    result_type: type[Result],
+) -> Generator[tuple[int, Result], None, None]:
     """Number of items that are done and the result of a part, part by part in their order.
 
-    A process that cannot be started, or fails, costs time only: its part is done in this one.
+    A process that cannot be started, or fails, costs time only: its part is done in this one, for
+    the second time perhaps.
     """
     parts = [items[first : first + PART] for first in range(0, len(items), PART)]
-    count = min(usable_cores(), len(parts) // PARTS_OF_PROCESS, MOST)
+    count = min(usable_cores(), len(parts) // PARTS_OF_PROCESS, MAX_PROCESSES)
     call = partial(function, folder)
     with ExitStack() as stack:
         results: Iterator[Result] = map(call, parts)
         if count > 1:
             name = f"{function.__module__}:{function.__qualname__}"
-            processes = stack.enter_context(_Processes(count, name, folder, kind))
+            processes = stack.enter_context(_Processes(count, name, folder, result_type))
             pool = stack.enter_context(ThreadPoolExecutor(count))
+            stack.callback(pool.shutdown, wait=False, cancel_futures=True)
             stack.callback(processes.kill)
             results = pool.map(lambda part: processes.answer(part) or call(part), parts)
         done = 0
@@ -76,9 +80,9 @@ def in_parts(
 class _Processes(AbstractContextManager["_Processes"]):
     """Processes that answer for whichever part comes first."""
 
-    def __init__(self, count: int, function: str, folder: str, kind: type[Any]) -> None:
+    def __init__(self, count: int, function: str, folder: str, result_type: type[Any]) -> None:
         self._function, self._folder = function, folder
-        self._decoder = msgspec.msgpack.Decoder(kind)
+        self._decoder = msgspec.msgpack.Decoder(result_type)
         self._killed = False
         self._started: list[subprocess.Popen[bytes]] = []
         self._idle: queue.SimpleQueue[subprocess.Popen[bytes] | None] = queue.SimpleQueue()
@@ -90,13 +94,14 @@ class _Processes(AbstractContextManager["_Processes"]):
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
+                    process_group=0,  # an interrupt is for the asker, which ends it
                 )
                 self._started.append(process)
             self._idle.put(process)
 
     def __exit__(self, *ended: object) -> None:
         for process in self._started:
-            with contextlib.suppress(OSError), process:  # what it was asked last may be unsent
+            with contextlib.suppress(OSError), process:  # closing its input may fail to flush
                 pass
 
     def kill(self) -> None:
@@ -107,31 +112,35 @@ class _Processes(AbstractContextManager["_Processes"]):
 
     def answer(self, part: Sequence[str]) -> Any:
         """The result for a part by the first idle process; None if it is gone or fails."""
-        process = self._idle.get()
+        process, result = self._idle.get(), None
         try:
             if process and process.stdin and process.stdout:
-                request = _Request(self._function, self._folder, part)
-                process.stdin.write(msgspec.json.encode(request) + b"\n")
+                request = _Request(_PACKAGE, self._function, self._folder, part)
+                line = msgspec.json.encode(request)
+                process.stdin.write(line + b"\n")
                 process.stdin.flush()
                 size = int.from_bytes(process.stdout.read(_LENGTH_BYTES))
-                return self._decoder.decode(process.stdout.read(size))
+                result = self._decoder.decode(process.stdout.read(size))
         except (OSError, msgspec.DecodeError):
             process = None
-            if self._killed:
-                raise
+        except UnicodeEncodeError:  # the name of a file; the process has not been asked
+            pass
         finally:
             self._idle.put(process)
-        return None
+        if self._killed:
+            raise InterruptedError("nobody waits for the results any more")
+        return result
 
 
 def main() -> None:
-    """Answer requests until there are no more, or one fails."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the asker hears it too, and ends this process
+    """Answer requests until there are no more, or one cannot be answered."""
     die_with_parent(os.getppid())
     with os.fdopen(os.dup(1), "wb") as answers:
-        os.dup2(2, 1)  # what prints
+        os.dup2(2, 1)  # print() goes to standard error
         for line in sys.stdin.buffer:
             request = msgspec.json.decode(line, type=_Request)
+            if request.package != _PACKAGE:  # another one is installed
+                return
             function = pkgutil.resolve_name(request.function)
             answer = msgspec.msgpack.encode(function(request.folder, request.items))
             answers.write(len(answer).to_bytes(_LENGTH_BYTES) + answer)
