@@ -27,8 +27,15 @@ class Networks:
     def small(resolution: int = 32) -> keras.Model:
         return build(resolution)
 
+    @classmethod
+    def of_sizes(cls, width: int, depth: int) -> keras.Model:
+        return cls.small(width * depth)
+
     def of_instance(self) -> keras.Model:
         return build()
+
+
+NETWORKS = Networks()
 
 
 def dropping() -> keras.Model:

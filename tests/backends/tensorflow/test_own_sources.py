@@ -186,7 +186,12 @@ def test_a_tf_function_is_a_graph_even_when_it_is_called_eagerly() -> None:
         ("own_models:nothing", "unknown function of own_models.py 'nothing'. Did you mean"),
         ("own_models:NUMBER", "returned an int, which cannot be called on a batch"),
         ("own_models:Networks.nothing", "own_models has no 'Networks.nothing'"),
-        ("own_models:Networks.of_instance", "is called on an instance; write a function that"),
+        ("own_models:Networks.of_instance", ": of_instance is called on an instance; write a fun"),
+        ("own_models:NETWORKS.build", ": build is called on an instance; write a function that"),
+        (
+            "own_models:Networks.of_sizes",
+            "takes width, depth; a function that builds a model takes",
+        ),
         ("own_models:a_class", "returned the class Sequential; return an instance"),
         ("own_models:breaks", "own_models:breaks failed: RuntimeError: the weights are elsewhere"),
         ("broken.py:build", "broken.py, line 1: not valid Python: "),

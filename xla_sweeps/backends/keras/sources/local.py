@@ -111,16 +111,27 @@ def _library_of(path: str) -> Any:
     return library_named("tf_keras")
 
 
-def _call_function(path: str, spec: ModelSpec) -> Any:
-    """Import the module and call the function, with the resolution if it takes one."""
+def _find_function(path: str) -> Any:
+    """Import the module and find what is named in it, or in a class of it."""
     module_name, _, function_name = path.rpartition(":")
-    owner = function = import_named(module_name, f"path={path}")
+    found = import_named(module_name, f"path={path}")
     for name in function_name.split("."):
-        owner, function = function, getattr(function, name, None)
-    if function is None:
-        raise ConfigError(f"path={path}: {module_name} has no '{function_name}'")
-    if inspect.isclass(owner) and inspect.isfunction(inspect.getattr_static(owner, name)):
-        raise ConfigError(f"path={path} is called on an instance; write a function that makes one")
+        owner, found = found, getattr(found, name, None)
+        if found is None:
+            raise ConfigError(f"path={path}: {module_name} has no '{function_name}'")
+        is_of_class = inspect.isclass(owner)
+        needs_self = is_of_class and inspect.isfunction(inspect.getattr_static(owner, name, None))
+        if needs_self or not (is_of_class or inspect.ismodule(owner)):
+            raise ConfigError(
+                f"path={path}: {name} is called on an instance; write a function that builds the "
+                "model"
+            )
+    return found
+
+
+def _call_function(path: str, spec: ModelSpec) -> Any:
+    """Call the function, with the resolution if it takes one."""
+    function = _find_function(path)
     is_code = inspect.isfunction(function) or inspect.ismethod(function)
     is_builder = is_code or inspect.isclass(function)
     if not is_builder or needs_inputs(function):
@@ -138,7 +149,7 @@ def _call_function(path: str, spec: ModelSpec) -> Any:
 
 def _refuse_settings(function: Any, path: str, *, inputs: int) -> None:
     """Refuse a function with more required arguments than a model of so many inputs has."""
-    if not inspect.isfunction(function):
+    if not (inspect.isfunction(function) or inspect.ismethod(function)):
         return
     needed = [
         name
