@@ -86,7 +86,7 @@ def new_shapes() -> Any:
 
 
 def wrong_at_a_shape() -> Any:
-    """The failure of a mode that is wrong on batches of 5: by 1 %, and by less than bfloat16 is."""
+    """The failure of a mode that is 1 % off on batches of 5, in float32 and in bfloat16."""
     return [wrong_on_five(Precision.FLOAT32), wrong_on_five(Precision.MIXED_BFLOAT16)]
 
 

@@ -15,7 +15,8 @@ from desk import Heard, set_up, warm_modes
 from factories import TRIAL
 
 from xla_sweeps.schema.measurement import Flag, Flagged, ModeOutcome, Status
-from xla_sweeps.schema.trial import ReplicateJob, trial_id
+from xla_sweeps.schema.modes import Scenario
+from xla_sweeps.schema.trial import ReplicateJob, Trial, trial_id
 from xla_sweeps.trial import protocol
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::UserWarning")]
@@ -102,6 +103,13 @@ def half_scaled():
 def half_off():
     return half(Off(dtype="mixed_bfloat16"))
 
+def half_picture():
+    """The same on pictures of any size."""
+    conv = keras.layers.Conv2D(8, 3, dtype="mixed_bfloat16")
+    pool = keras.layers.GlobalAveragePooling2D(dtype="mixed_bfloat16")
+    scaled = Scaled(dtype="mixed_bfloat16")
+    return keras.Sequential([keras.Input((8, 8, 3)), conv, scaled, pool])
+
 def top():
     scores = keras.Input((4,))
     return keras.Model(scores, Top()(scores))
@@ -123,8 +131,11 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def measure(function: str, **given: Any) -> tuple[dict[str, ModeOutcome], list[Flagged]]:
     """The outcomes of a trial of an own model once each mode is warm, and its caveats."""
-    spec = built_models.own(f"net.py:{function}", input_spec=INPUT, **given)
-    trial = replace(TRIAL, model=spec, batch_size=len(BATCH), modes=MODES)
+    spec = built_models.own(f"net.py:{function}", **{"input_spec": INPUT, **given})
+    return measured(replace(TRIAL, model=spec, batch_size=len(BATCH), modes=MODES))
+
+
+def measured(trial: Trial) -> tuple[dict[str, ModeOutcome], list[Flagged]]:
     job = ReplicateJob(trial=trial, replicate=1, modes=MODES, order_seed=0)
     heard = Heard()
     outcomes = warm_modes(job, set_up(job, heard), heard)
@@ -181,6 +192,16 @@ def test_a_model_of_half_precision_by_its_own_code_is_judged_as_such() -> None:
     assert [(one.status, one.failure) for one in outcomes.values()] == [(Status.OK, None)] * 3
     assert len(agreed) == 3
     assert max(one.rmse_rel or 0.0 for one in agreed) > 1e-3, "more than rounding of float32"
+
+
+def test_a_model_of_half_precision_by_its_own_code_is_not_held_to_float32_at_other_sizes() -> None:
+    """Freed from its sizes it has its own types again, in which 1e-4 is no rounding."""
+    trial = replace(TRIAL, model=built_models.own("net.py:half_picture"), modes=MODES)
+    trial = replace(trial, scenario=Scenario.NEW_SHAPES, shapes=("8", "12"))
+    outcomes, _ = measured(trial)
+    statuses = {label: (one.status, one.failure) for label, one in outcomes.items()}
+    assert statuses == dict.fromkeys(MODES, (Status.OK, None))
+    assert max(one.agreement.rmse_rel or 0.0 for one in outcomes.values() if one.agreement) > 1e-3
 
 
 def test_an_error_of_a_percent_does_not_hide_in_the_half_precision_of_a_models_own_code() -> None:

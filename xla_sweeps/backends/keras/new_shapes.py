@@ -23,14 +23,15 @@ import numpy as np
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.bench import E, KerasBench
 from xla_sweeps.backends.keras.building import BuiltModel
-from xla_sweeps.backends.keras.rounding import moves_on
+from xla_sweeps.backends.keras.rounding import errors_elsewhere, moves_on
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.config.own_files import IMAGE_SIZES
-from xla_sweeps.errors import ConfigError
-from xla_sweeps.schema.measurement import Agreement, Block
+from xla_sweeps.errors import ConfigError, XlaSweepsError
+from xla_sweeps.schema.measurement import Agreement, Block, Phase
 from xla_sweeps.schema.modes import Mode, mode_of
-from xla_sweeps.schema.trial import LATER, InputSpec, Trial, parse_shape
+from xla_sweeps.schema.trial import LATER, InputSpec, Precision, Trial, parse_shape
+from xla_sweeps.trial import protocol
 from xla_sweeps.trial.failures import error_line
 from xla_sweeps.worker import agreement, timing
 from xla_sweeps.worker.backend import Tell
@@ -54,6 +55,8 @@ class ShapesBench(KerasBench[E]):
 
     shape_batches: dict[str, Any] = field(default_factory=dict)
     """A batch of each shape, by its name."""
+    shape_references: dict[str, list[np.ndarray] | None] = field(default_factory=dict)
+    """Float64 outputs of its first samples, where they were needed; None if that failed."""
 
     @abstractmethod
     def new_function(self, mode: Mode) -> E:
@@ -93,17 +96,23 @@ class ShapesBench(KerasBench[E]):
         return free_sizes(self.built, self.trial, narrowed=self.engine.narrow)
 
     def reference_of_shape(self, name: str, eager: list[np.ndarray]) -> list[np.ndarray] | None:
-        """Outputs in float64 of the first samples of a shape's batch; None where there are none."""
+        """Outputs in float64 of the first samples of a shape's batch; None where there are none.
+
+        They are computed once.
+        """
 
         def change(twin: BuiltModel) -> BuiltModel:
             free = self.free_model is not self.built
             return free_sizes(twin, self.trial, narrowed=lambda each: each) if free else twin
 
-        try:
-            return self.reference_for(self.shape_batches[name], eager, change)
-        except Exception:  # dtypes are fixed, or memory does not suffice
-            traceback.print_exc()
-            return None
+        if name not in self.shape_references:
+            self.shape_references[name] = None
+            try:
+                outputs = self.reference_for(self.shape_batches[name], eager, change)
+                self.shape_references[name] = outputs
+            except Exception:  # dtypes are fixed, or memory does not suffice
+                traceback.print_exc()
+        return self.shape_references[name]
 
     def eager_of_shape(self, name: str) -> list[np.ndarray]:
         """Outputs of eager execution on a shape's batch, in float64."""
@@ -153,9 +162,20 @@ class ShapesBench(KerasBench[E]):
         return made, agreement.worst(seen)
 
     def agreement_of(self, mode: Mode, tell: Tell) -> Agreement:
-        """The worst agreement of a mode with eager on the shapes."""
+        """Agreement of a mode with eager on the first inputs and on each shape; the worst counts.
+
+        Raises:
+            XlaSweepsError: its layers have types of their own where sizes are free.
+        """
         self.begin()
-        return self.check_stream(str(mode))[1]
+        proved = super().agreement_of(mode, tell)
+        is_free = self.free_model is not self.built
+        if is_free and building.float_types(self.free_model.loaded) - {str(Precision.FLOAT32)}:
+            raise XlaSweepsError("the model sets its own dtypes, so its sizes cannot be free")
+        tell(protocol.Stage(phase=Phase.VERIFY, mode=str(mode), detail="in float32, each shape"))
+        _, agreed = self.check_stream(str(mode))
+        is_rounding = agreement.is_no_further(agreed, proved)
+        return proved if is_rounding else agreement.worst((proved, agreed))
 
     def _compare_at(self, name: str, outputs: list[np.ndarray]) -> Agreement:
         """Compare outputs with eager's at a shape; with float64 too where they differ."""
@@ -168,17 +188,19 @@ class ShapesBench(KerasBench[E]):
             classes=facts.model.task == "classification",
             gpu=facts.on_accelerator,
         )
-        agreed = compare()
+        agreed = compare(may_refer=self.deterministic)
         if agreed.ok or not self.deterministic:
             return agreed
         reference = self.reference_of_shape(name, eager)
-        agreed = compare(reference)
+        moves = errors_elsewhere(self.shape_references, self.eager_of_shape, name)
+        agreed = compare(reference, moves=agreement.worst_moves(moves))
         if agreed.ok:
             return agreed
-        moves = moves_on(
+        nudged = moves_on(
             [self.shape_batches[name]], self._read_free, self.built.precision, seed=facts.seed
         )
-        return compare(reference, moves=moves)
+        moves += filter(None, [nudged])
+        return compare(reference, moves=agreement.worst_moves(moves))
 
 
 def resize(inputs: Sequence[InputSpec], size: int) -> list[InputSpec]:
