@@ -17,6 +17,7 @@ from __future__ import annotations
 import csv
 import io
 import lzma
+import re
 import tarfile
 from pathlib import Path
 
@@ -54,12 +55,15 @@ def assert_same(text: str, wanted: str) -> None:
     assert [len(row) for row in rows] == [len(row) for row in expected]
     for row, others in zip(rows, expected, strict=True):
         for column, cell, other in zip(rows[0], row, others, strict=True):
-            same = cell == other or numbers_in(cell) == pytest.approx(
-                numbers_in(other), rel=1e-12, abs=0
-            )
-            assert same, (column, cell, other)
+            assert is_same(cell, other), (column, cell, other)
 
 
-def numbers_in(cell: str) -> list[float]:
-    """The numbers of a cell, which a quote keeps from being a formula."""
-    return list(map(float, cell.removeprefix("'").split()))
+_FRACTIONS = re.compile(r"'?-?\d+\.\d+(e-?\d+)?( -?\d+\.\d+(e-?\d+)?)*")
+"""Numbers with a fraction; a quote keeps a cell from being a formula."""
+
+
+def is_same(cell: str, other: str) -> bool:
+    if not (_FRACTIONS.fullmatch(cell) and _FRACTIONS.fullmatch(other)):
+        return cell == other
+    numbers, others = (list(map(float, one.removeprefix("'").split())) for one in (cell, other))
+    return numbers == pytest.approx(others, rel=1e-12, abs=0)
