@@ -116,7 +116,7 @@ def _moves_once(eager: Outputs, nudged: Outputs) -> list[Move]:
     with np.errstate(invalid="ignore"):  # infinity less infinity
         moved = [given - plain for given, plain in zip(nudged, eager, strict=True)]
     heads = [np.where(np.isfinite(head), head, 0.0) for head in moved]
-    return [Move(float(_rms_of_samples(head).max(initial=0.0)), _scale(head)) for head in heads]
+    return [Move(float(_rms_of_samples(head).max(initial=0.0)), scale_of(head)) for head in heads]
 
 
 def compare(
@@ -167,7 +167,7 @@ def is_plausible(reference: Outputs, eager: Outputs, precision: Precision) -> bo
     return all(
         exact.shape[1:] == wanted.shape[1:]
         and _rmse(wanted[: len(exact)], exact)
-        <= ROUNDING.get(precision, USUAL_ERROR) * max(_scale(exact), SMALLEST_OUTPUT)
+        <= ROUNDING.get(precision, USUAL_ERROR) * max(scale_of(exact), SMALLEST_OUTPUT)
         for exact, wanted in zip(reference, eager, strict=True)
     )
 
@@ -232,7 +232,7 @@ def deterministic(first: Outputs, second: Outputs) -> bool:
     """True if two runs on the same input agree to within rounding."""
     return all(
         one.shape == other.shape
-        and bool(np.allclose(one, other, rtol=1e-5, atol=1e-6 * _scale(one), equal_nan=True))
+        and bool(np.allclose(one, other, rtol=1e-5, atol=1e-6 * scale_of(one), equal_nan=True))
         for one, other in zip(first, second, strict=True)
     )
 
@@ -262,9 +262,9 @@ def _compare_head(
         return answer
     silent, finite = _is_silent(eager), np.isfinite(eager)
     output, eager = np.where(finite, output, 0.0), np.where(finite, eager, 0.0)
-    scale = _scale(eager)
+    scale = scale_of(eager)
     if scale < SMALLEST_OUTPUT:
-        vanishes = _scale(output) < SMALLEST_OUTPUT
+        vanishes = scale_of(output) < SMALLEST_OUTPUT
         return None if vanishes else refuse("eager's output vanishes, and this mode's does not")
     apart = np.abs(output - eager)
     reason, allowed = _find_difference(apart, eager, scale, tolerance)
@@ -277,7 +277,7 @@ def _compare_head(
     spread, margin = float(eager.std()) / scale, max(tolerance * scale, move.largest)
     if reference is not None:
         reference = np.where(finite[: len(reference)], reference, 0.0)
-        size, images = _scale(reference), len(reference)
+        size, images = scale_of(reference), len(reference)
         spread = float(reference.std()) / size
         agreement = replace(
             agreement,
@@ -335,7 +335,7 @@ def _furthest(apart: np.ndarray, sizes: np.ndarray, scale: float) -> float:
 def _is_silent(eager: np.ndarray) -> bool:
     """True if any output would agree with this one of eager's."""
     finite = eager[np.isfinite(eager)]
-    scale = _scale(finite)
+    scale = scale_of(finite)
     constant = eager.size > 1 and float(np.ptp(finite)) <= 1e-6 * scale if finite.size else True
     return scale < SMALLEST_OUTPUT or constant
 
@@ -365,7 +365,7 @@ def _judge_by_rounding(
     """The agreement of outputs that are not close to eager's: ok if rounding explains it.
 
     Relative to the largest output are how far each sample is `apart` from eager's (root mean
-    square), how far rounding of the inputs has `moved` eager's, and the `bound` above which
+    square), how far rounding has `moved` eager's, and the `bound` above which
     rounding explains anything.
     """
     error, eager_error = agreement.rmse_ref_rel, agreement.eager_rmse_ref_rel
@@ -373,7 +373,7 @@ def _judge_by_rounding(
     if not rounding:
         return agreement
     if not rounding <= bound:
-        how = f"rounding of the inputs moves eager's outputs by {moved:.1e} of the largest"
+        how = f"it moves eager's outputs by {moved:.1e} of the largest"
         if eager_error is not None and not eager_error <= bound:
             how = (
                 f"eager's own error against float64 is {eager_error:.1e} of the largest output, "
@@ -408,7 +408,7 @@ def refuse(reason: str) -> Agreement:
 
 def _match_boxes(outputs: Outputs, eager: Outputs, tolerance: float) -> tuple[float, float | None]:
     """Share of eager's boxes that the outputs have too, and how far those moved, of the largest."""
-    scale, nearest = _scale(eager[0]), list[np.ndarray]()
+    scale, nearest = scale_of(eager[0]), list[np.ndarray]()
     for image, (wanted, given) in enumerate(zip(eager[3], outputs[3], strict=True)):
         boxes = [head[image][: int(wanted)] for head in eager[:3]]
         others = [head[image][: int(given)] for head in outputs[:3]]
@@ -442,6 +442,6 @@ def _rmse(one: np.ndarray, other: np.ndarray) -> float:
     return float(np.sqrt(np.mean(np.square(one - other))))
 
 
-def _scale(values: np.ndarray) -> float:
+def scale_of(values: np.ndarray) -> float:
     """The largest absolute value that is finite."""
     return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))

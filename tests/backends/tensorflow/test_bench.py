@@ -179,13 +179,17 @@ def test_an_input_on_which_eager_is_exact_by_chance_is_judged_by_its_error_on_ot
     noise = 1e-3 * scale * np.random.default_rng(1).normal(size=exact[0].shape)
     later = [head.astype(np.float64) for head in bench.later[0]]
     judged = replace(bench, moves=[], references={0: [exact[0] - noise], 1: later})
-    agreed = judged.compare([later[0] + 1.5 * noise], 1)
+    agreed = judged.compare([later[0] + 1.1 * noise], 1)
     assert agreed.ok, agreed.reason
     assert not judged.compare([later[0] + 4 * noise], 1).ok
+    thousandfold = replace(judged, eager=[1e3 * exact[0], *bench.eager[1:]])
+    thousandfold.references = {0: [1e3 * (exact[0] - noise)], 1: later}
+    assert thousandfold.compare([later[0] + 1.1 * noise], 1).ok
+    assert not thousandfold.compare([later[0] + 4 * noise], 1).ok, "errors grow with outputs"
     alone = replace(judged, references={0: [exact[0]], 1: later})
-    assert not alone.compare([later[0] + 1.5 * noise], 1).ok
+    assert not alone.compare([later[0] + 1.1 * noise], 1).ok
     unknown = replace(judged, references={0: [exact[0] - noise]})
-    assert not unknown.compare([later[0] + 1.5 * noise], 1).ok
+    assert not unknown.compare([later[0] + 1.1 * noise], 1).ok
 
 
 def keeping(call: Callable[[Any], Any]) -> Callable[[Any], Any]:

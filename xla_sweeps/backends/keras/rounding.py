@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import keras
 import numpy as np
@@ -17,7 +17,10 @@ from xla_sweeps.backends.keras.sources.inputs import is_floating, nudge_batch, w
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import ModelSpec, Precision
 from xla_sweeps.worker import agreement
-from xla_sweeps.worker.agreement import NUDGES, Move, Outputs
+from xla_sweeps.worker.agreement import NUDGES, SMALLEST_OUTPUT, Move, Outputs, scale_of
+
+Key = TypeVar("Key", int, str)
+"""An input: its number, or the name of its shape."""
 
 
 def moves_on(
@@ -41,20 +44,30 @@ def moves_on(
 
 
 def errors_elsewhere(
-    references: Mapping[int, Outputs | None], eager_of: Callable[[int], Outputs], position: int
+    references: Mapping[Key, Outputs | None], eager_of: Callable[[Key], Outputs], input_: Key
 ) -> list[Sequence[Move]]:
-    """Moves of eager's outputs by its own rounding, on the other inputs that have a reference.
+    """Eager's own errors on the other inputs that have a float64 reference, as moves on this one.
 
     On one input they may be small by chance. None before this input's own reference is known,
     without which an error of a mode would be taken for rounding.
     """
-    errors = list[Sequence[Move]]()
-    for place, exact in references.items() if references.get(position) else ():
-        if exact is not None and place != position:
-            first = [head[: len(exact[0])] for head in eager_of(place)]
-            if [head.shape for head in first] == [head.shape for head in exact]:
-                errors.append(agreement.moves_of(exact, [first]))
+    if not references.get(input_):
+        return []
+    errors, here = list[Sequence[Move]](), eager_of(input_)
+    for other, exact in references.items():
+        if exact is not None and other != input_:
+            eager = [head[: len(exact[0])] for head in eager_of(other)]
+            if [head.shape for head in eager] == [head.shape for head in exact]:
+                errors.append(list(map(_error_on, here, eager, exact)))
     return errors
+
+
+def _error_on(here: np.ndarray, eager: np.ndarray, exact: np.ndarray) -> Move:
+    """Eager's error on another input, as large as it would be beside its output on this one."""
+    with np.errstate(invalid="ignore"):  # infinity less infinity
+        apart = np.nan_to_num(eager - exact, posinf=0.0, neginf=0.0)
+    factor = scale_of(here) / max(scale_of(eager), SMALLEST_OUTPUT)
+    return Move(factor * float(np.sqrt(np.mean(np.square(apart)))), factor * scale_of(apart))
 
 
 def float64_outputs(
