@@ -192,7 +192,7 @@ class FakeModel:
     def run_eagerly(self, tell: Tell) -> None:
         self.eager = [self.inputs @ self.weights]
 
-    def add_reference(self, tell: Tell, position: int = 0) -> bool:
+    def add_reference(self, tell: Tell) -> bool:
         return False
 
     def bind(self, mode: str) -> FakeExecutable:

@@ -78,8 +78,8 @@ class Model(Protocol):
     def expect(self, executable: Any) -> bool:
         """Compute eagerly what modes must reproduce of a mode's present inputs; False without."""
 
-    def add_reference(self, tell: Tell, position: int = 0) -> bool:
-        """Compute what else tells rounding from an error on an input; False if there is no more."""
+    def add_reference(self, tell: Tell) -> bool:
+        """Compute what else tells rounding from an error; False if there is no more."""
 
     def bind(self, mode: str) -> Executable:
         """The model in a mode; graph modes are traced here."""

@@ -209,7 +209,7 @@ class Replicate:
         compared = self._model.comparison_of_last if last else self._model.comparison
         compare = compared(executable, position)
         agreed = compare()
-        while not agreed.ok and self._model.add_reference(self._tell, position):
+        while not agreed.ok and self._model.add_reference(self._tell):
             agreed = compare()  # perhaps rounding explains it
         earlier = outcome.agreement
         if earlier is not None:

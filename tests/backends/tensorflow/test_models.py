@@ -216,8 +216,8 @@ def test_one_model_of_each_family_computes_the_same_in_eager_graph_and_xla(
             outputs, eager, precision=Precision.FLOAT32, classes=entry.task == "classification"
         )
         if not result.ok:  # not as close to eager as allowed, but perhaps as close to the truth
-            reference = float64_outputs(
-                modes.ENGINE, of_catalog(name, source, _smallest_resolution(entry)), built, batch
+            (reference,) = float64_outputs(
+                modes.ENGINE, of_catalog(name, source, _smallest_resolution(entry)), built, [batch]
             )
             result = agreement.compare(
                 outputs,
@@ -292,8 +292,8 @@ def test_the_float64_twin_computes_the_same_with_smaller_errors(name: str) -> No
     built = build(name, 64)
     batch = images(built)
     building.calibrate(built, 4, np.random.default_rng(0))
-    (reference,) = float64_outputs(
-        modes.ENGINE, of_catalog(name, "applications", 64), built, batch[:2]
+    ((reference,),) = float64_outputs(
+        modes.ENGINE, of_catalog(name, "applications", 64), built, [batch[:2]]
     )
     assert reference.dtype == np.float64
     logits = np.asarray(built.call(tf.constant(batch)))[:2]
@@ -310,7 +310,7 @@ def test_the_float64_reference_makes_the_call_of_the_scenario() -> None:
     asked = built_models.own(f"{SUPPORT}/own_models.py:build", resolution=32)
     built = built_models.build(asked, step=negated)
     batch = images(built)
-    (reference,) = float64_outputs(modes.ENGINE, asked, built, batch[:2])
+    ((reference,),) = float64_outputs(modes.ENGINE, asked, built, [batch[:2]])
     outputs = np.asarray(built.call(tf.constant(batch)))[:2]
     assert np.abs(outputs - reference).max() < 1e-3 * np.abs(reference).max()
 

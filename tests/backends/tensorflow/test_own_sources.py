@@ -49,7 +49,7 @@ def test_a_keras_file_is_loaded_with_its_weights(suffix: str, tmp_path: Path) ->
     assert built.inputs == (InputSpec(shape=(32, 32, 3)),)
     assert np.allclose(built.call(images), model(images), atol=1e-6)
     before = np.asarray(built.call(images))
-    (reference,) = float64_outputs(modes.ENGINE, own(path), built, images)
+    ((reference,),) = float64_outputs(modes.ENGINE, own(path), built, [images])
     assert reference.dtype == np.float64
     assert 0 < np.abs(before - reference).max() < 1e-5 * np.abs(reference).max()
     assert np.array_equal(built.call(images), before), "the model is as it was"
@@ -126,7 +126,7 @@ def test_a_functions_model_has_a_float64_twin() -> None:
     spec = own("own_models:build", resolution=32)
     built = build(spec)
     batch = draw(built.inputs, 2, np.random.default_rng(0))
-    (reference,) = float64_outputs(modes.ENGINE, spec, built, batch)
+    ((reference,),) = float64_outputs(modes.ENGINE, spec, built, [batch])
     assert reference.dtype == np.float64
     assert 0 < np.abs(np.asarray(built.call(batch)) - reference).max() < 1e-3
 

@@ -87,7 +87,7 @@ def test_the_example_of_fusion_sums_each_sample_in_both_precisions() -> None:
     x, y, z = (np.asarray(values, dtype=np.float64) for values in batch)
     wanted = (x + y * z).sum(axis=(1, 2))
     assert built.call(batch).numpy() == pytest.approx(wanted, rel=1e-5)
-    (reference,) = float64_outputs(modes.ENGINE, spec, built, batch)
+    ((reference,),) = float64_outputs(modes.ENGINE, spec, built, [batch])
     assert reference == pytest.approx(wanted, rel=1e-12)
     assert built.params == macs(built).total == 0
 
@@ -148,7 +148,7 @@ def test_an_example_made_of_layers_computes_in_the_asked_precision(
     outputs_of_call = built.call(batch)
     assert outputs_of_call.dtype == tf.float32
     assert np.ptp(outputs_of_call.numpy()) > 1e-5  # else nothing could be verified
-    (reference,) = float64_outputs(modes.ENGINE, spec, built, batch)
+    ((reference,),) = float64_outputs(modes.ENGINE, spec, built, [batch])
     error = np.abs(outputs_of_call.numpy() - reference).max() / np.abs(reference).max()
     assert 0 < error < agreement.TOLERANCE[precision]
 
@@ -290,7 +290,7 @@ def test_a_saved_model_has_no_float64_twin(tmp_path: Path) -> None:
     tf.saved_model.save(Exported((None, 8, 8, 3)), str(tmp_path / "m"))
     spec = own(str(tmp_path / "m"))
     with pytest.raises(XlaSweepsError, match="dtypes are fixed"):
-        float64_outputs(modes.ENGINE, spec, build(spec), tf.ones((1, 8, 8, 3)))
+        float64_outputs(modes.ENGINE, spec, build(spec), [tf.ones((1, 8, 8, 3))])
 
 
 def of_hub(weights: str) -> ModelSpec:

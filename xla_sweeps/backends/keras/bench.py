@@ -15,11 +15,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 import keras
 import numpy as np
 
-from xla_sweeps.backends.keras import building, weights
+from xla_sweeps.backends.keras import building, rounding, weights
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.executable import Engine, Executable
 from xla_sweeps.backends.keras.mac_count import AT_LEAST_NOTE, MacCount
-from xla_sweeps.backends.keras.rounding import errors_elsewhere, float64_outputs, moves_on
 from xla_sweeps.backends.keras.sources import OWN, LoadedModel, Wrap, stateful_resets
 from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.backends.keras.synchronization import busy_side
@@ -227,7 +226,7 @@ class KerasBench(ABC, Generic[E]):
         self.eager, *self.later = map(self.eagerly, self.inputs)
         return True
 
-    def add_reference(self, tell: Tell, position: int = 0) -> bool:
+    def add_reference(self, tell: Tell) -> bool:
         """Compute outputs of the same weights in float64, then how far rounding moves eager's.
 
         One of both a call; False where there is nothing more, and where two eager runs differ:
@@ -235,14 +234,13 @@ class KerasBench(ABC, Generic[E]):
         """
         if not self.deterministic:
             return False
-        if not self._may_refer(position):
+        if self.references:
             return self.add_moves(tell)
         tell(protocol.Stage(phase=Phase.VERIFY, detail="float64 reference"))
         begun = time.perf_counter()
         try:
-            for needed in sorted({0, position} - self.references.keys()):
-                self.references[needed] = None
-                self.references[needed] = self.reference_of(needed)
+            self.references = dict.fromkeys(range(len(self.inputs[: self.compared_inputs])))
+            self.compute_references()
         except Exception as error:  # modes are then compared with eager only, and flagged
             traceback.print_exc()
             tell(protocol.Caveat(Flagged(Flag.NO_REFERENCE, note=error_line(error))))
@@ -250,49 +248,52 @@ class KerasBench(ABC, Generic[E]):
         self.seconds["reference"] = self.seconds.get("reference", 0) + time.perf_counter() - begun
         return True
 
-    def _may_refer(self, position: int) -> bool:
-        """True if a float64 reference of an input can still be tried."""
-        if 0 not in self.references:
-            return True
-        return self.references[0] is not None and position not in self.references
-
     def add_moves(self, tell: Tell) -> bool:
         """Compute how far rounding of the inputs moves eager's outputs, unless that was tried."""
         if self.moves is not None:
             return False
         tell(protocol.Stage(phase=Phase.VERIFY, detail="rounding of the inputs"))
-        self.moves = moves_on(
+        self.moves = rounding.moves_on(
             self.inputs[:INPUTS], self.eagerly, self.built.precision, seed=self.trial.seed
         )
         return True
 
-    def reference_of(self, position: int) -> list[np.ndarray] | None:
-        """Outputs in float64 for first samples; raises as the engine, or where dtypes are fixed."""
-        self.reset_state()
+    def compute_references(self) -> None:
+        """Compute `references`; raises what the engine raises, or where dtypes are fixed."""
         share = self.trial.model.library == OWN or not self.built.loaded.rebuildable
-        return self.reference_for(self.inputs[position], self.eager_of(position), may_share=share)
+        for some in self.by_float64_model(self.references):
+            batches, eager = [self.inputs[place] for place in some], list(map(self.eager_of, some))
+            self.reset_state()
+            outputs = self.references_for(batches, eager, may_share=share)
+            self.references.update(zip(some, outputs, strict=True))
 
-    def reference_for(
+    def by_float64_model(self, inputs: Iterable[rounding.Key]) -> list[list[rounding.Key]]:
+        """Inputs in groups, each for one model in float64: where calls keep a state it has one."""
+        return [[each] for each in inputs] if self._resets else [list(inputs)]
+
+    def references_for(
         self,
-        batch: Any,
-        eager: list[np.ndarray],
+        batches: Sequence[Any],
+        eager: Sequence[list[np.ndarray]],
         change: Callable[[BuiltModel], BuiltModel] = lambda twin: twin,
         may_share: bool = False,
-    ) -> list[np.ndarray]:
+    ) -> list[list[np.ndarray]]:
         """Outputs in float64 for first samples, not by one program if that is far from eager's.
 
         Raises:
             XlaSweepsError: the model, whose layers the one in float64 may share, computes something
                 else by now, so that no outputs are its.
         """
-        few = keras.tree.map_structure(lambda one: one[:REFERENCE_IMAGES], batch)
-        compute = partial(float64_outputs, self.engine, self.trial.model, self.built, few, change)
-        plausible = partial(agreement.is_plausible, precision=self.built.precision)
-        outputs: list[np.ndarray] = self.engine.compute_whole(
-            compute, partial(plausible, eager=eager)
+        few = [
+            keras.tree.map_structure(lambda one: one[:REFERENCE_IMAGES], each) for each in batches
+        ]
+        compute = partial(
+            rounding.float64_outputs, self.engine, self.trial.model, self.built, few, change
         )
+        plausible = partial(rounding.are_plausible, precision=self.built.precision)
+        outputs: list[Any] = self.engine.compute_whole(compute, partial(plausible, eager=eager))
         is_far = may_share and not plausible(outputs, eager=eager)
-        if is_far and plausible(outputs, eager=self.eagerly(few)):
+        if is_far and plausible(outputs, eager=map(self.eagerly, few)):
             raise XlaSweepsError("an eager call returns something else now than at first")
         return outputs
 
@@ -327,7 +328,7 @@ class KerasBench(ABC, Generic[E]):
 
     def compare(self, outputs: list[np.ndarray], position: int = 0) -> Agreement:
         """Compare a mode's outputs with those of eager, and with the float64 reference."""
-        elsewhere = errors_elsewhere(self.references, self.eager_of, position)
+        elsewhere = rounding.errors_elsewhere(self.references, self.eager_of, position)
         return agreement.compare(
             outputs,
             self.eager_of(position),
@@ -336,7 +337,7 @@ class KerasBench(ABC, Generic[E]):
             classes=self.trial.model.task == "classification",
             moves=agreement.worst_moves([*filter(None, [self.moves]), *elsewhere]),
             gpu=self.trial.on_accelerator,
-            may_refer=self.deterministic and self._may_refer(position),
+            may_refer=self.deterministic and not self.references,
         )
 
     def verify_outputs(self, outputs: list[np.ndarray], tell: Tell) -> Agreement:

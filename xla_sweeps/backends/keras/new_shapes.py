@@ -95,21 +95,24 @@ class ShapesBench(KerasBench[E]):
             return self.built
         return free_sizes(self.built, self.trial, narrowed=self.engine.narrow)
 
-    def reference_of_shape(self, name: str, eager: list[np.ndarray]) -> list[np.ndarray] | None:
+    def reference_of_shape(self, name: str) -> list[np.ndarray] | None:
         """Outputs in float64 of the first samples of a shape's batch; None where there are none.
 
-        They are computed once.
+        Those of all shapes are computed at the first need.
         """
 
         def change(twin: BuiltModel) -> BuiltModel:
             free = self.free_model is not self.built
             return free_sizes(twin, self.trial, narrowed=lambda each: each) if free else twin
 
-        if name not in self.shape_references:
-            self.shape_references[name] = None
+        if not self.shape_references:
+            self.shape_references = dict.fromkeys(self.shape_batches)
             try:
-                outputs = self.reference_for(self.shape_batches[name], eager, change)
-                self.shape_references[name] = outputs
+                for some in self.by_float64_model(self.shape_references):
+                    batches = [self.shape_batches[each] for each in some]
+                    eager = list(map(self.eager_of_shape, some))
+                    outputs = self.references_for(batches, eager, change)
+                    self.shape_references.update(zip(some, outputs, strict=True))
             except Exception:  # dtypes are fixed, or memory does not suffice
                 traceback.print_exc()
         return self.shape_references[name]
@@ -191,7 +194,7 @@ class ShapesBench(KerasBench[E]):
         agreed = compare(may_refer=self.deterministic)
         if agreed.ok or not self.deterministic:
             return agreed
-        reference = self.reference_of_shape(name, eager)
+        reference = self.reference_of_shape(name)
         moves = errors_elsewhere(self.shape_references, self.eager_of_shape, name)
         agreed = compare(reference, moves=agreement.worst_moves(moves))
         if agreed.ok:

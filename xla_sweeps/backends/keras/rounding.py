@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -43,6 +43,16 @@ def moves_on(
         return ()
 
 
+def are_plausible(
+    outputs: Sequence[Outputs], eager: Iterable[Outputs], precision: Precision
+) -> bool:
+    """Tell if eager's outputs on each input are a usual rounding away from float64 ones."""
+    return all(
+        agreement.is_plausible(exact, given, precision)
+        for exact, given in zip(outputs, eager, strict=True)
+    )
+
+
 def errors_elsewhere(
     references: Mapping[Key, Outputs | None], eager_of: Callable[[Key], Outputs], input_: Key
 ) -> list[Sequence[Move]]:
@@ -74,11 +84,11 @@ def float64_outputs(
     engine: Engine,
     spec: ModelSpec,
     built: BuiltModel,
-    few: Any,
+    batches: Sequence[Any],
     change: Callable[[BuiltModel], BuiltModel] = lambda twin: twin,
     whole: Whole = as_it_is,
-) -> list[np.ndarray]:
-    """Outputs of the same call and weights in float64 on the CPU, one array per head.
+) -> list[list[np.ndarray]]:
+    """Outputs of the same call and weights in float64 on the CPU, of each batch an array per head.
 
     `change` is made to the twin in float64 before it is called, in `whole`.
 
@@ -88,8 +98,10 @@ def float64_outputs(
     with engine.in_float64():
         twin = change(building.float64_twin(spec, built))
         call = whole(twin.call)
-        outputs = call(keras.tree.map_structure(widen, few))
-        heads = engine.executables.heads_of(outputs)
-    if any(is_floating(head) and head.dtype != np.float64 for head in heads):
+        outputs = [
+            engine.executables.heads_of(call(keras.tree.map_structure(widen, batch)))
+            for batch in batches
+        ]
+    if any(is_floating(head) and head.dtype != np.float64 for heads in outputs for head in heads):
         raise XlaSweepsError("the model sets its own dtypes, so it cannot be built in float64")
-    return [head.astype(np.float64) for head in heads]
+    return [[head.astype(np.float64) for head in heads] for heads in outputs]

@@ -259,7 +259,7 @@ class Training(KerasBench[E]):
         """Run the first steps eagerly."""
         self.deterministic = self.trainer.run_eagerly()
 
-    def reference_of(self, position: int) -> None:
+    def compute_references(self) -> None:
         """Run the first step in float64; the trainer keeps it."""
         self.trainer.add_reference(self.trial, self.built)
 

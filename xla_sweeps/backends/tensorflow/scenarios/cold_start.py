@@ -93,10 +93,10 @@ class ColdStartBench(StartBench[ModeExecutable], Bench):
         """Compare the first answer itself."""
         return partial(self.compare, executable.last_outputs(), position)
 
-    def add_reference(self, tell: Tell, position: int = 0) -> bool:
+    def add_reference(self, tell: Tell) -> bool:
         """Compute what tells rounding from an error where the model is there; else only once."""
         if self.built.params:
-            return super().add_reference(tell, position)
+            return super().add_reference(tell)
         tried, self.references[0] = 0 in self.references, None
         return not tried
 

@@ -38,7 +38,7 @@ class DetectBench(Bench):
             )
         return lambda batch: decode(loaded.forward(batch), batch)
 
-    def add_reference(self, tell: Tell, position: int = 0) -> bool:
+    def add_reference(self, tell: Tell) -> bool:
         """None: detections are compared with eager only."""
         return False
 
