@@ -21,7 +21,7 @@ import keras
 import numpy as np
 
 from xla_sweeps.backends.keras import building
-from xla_sweeps.backends.keras.bench import E, KerasBench
+from xla_sweeps.backends.keras.bench import REFERENCE_IMAGES, E, KerasBench
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.rounding import errors_elsewhere, moves_on
 from xla_sweeps.backends.keras.sources import LoadedModel
@@ -57,6 +57,8 @@ class ShapesBench(KerasBench[E]):
     """A batch of each shape, by its name."""
     shape_references: dict[str, list[np.ndarray] | None] = field(default_factory=dict)
     """Float64 outputs of its first samples, where they were needed; None if that failed."""
+    shape_firsts: dict[str, list[np.ndarray]] = field(default_factory=dict)
+    """Outputs of eager execution on the same samples."""
 
     @abstractmethod
     def new_function(self, mode: Mode) -> E:
@@ -110,8 +112,12 @@ class ShapesBench(KerasBench[E]):
             try:
                 for some in self.by_float64_model(self.shape_references):
                     batches = [self.shape_batches[each] for each in some]
-                    eager = list(map(self.eager_of_shape, some))
+                    eager = [
+                        [head[:REFERENCE_IMAGES].copy() for head in self.eager_of_shape(each)]
+                        for each in some
+                    ]
                     outputs = self.references_for(batches, eager, change)
+                    self.shape_firsts.update(zip(some, eager, strict=True))
                     self.shape_references.update(zip(some, outputs, strict=True))
             except Exception:  # dtypes are fixed, or memory does not suffice
                 traceback.print_exc()
@@ -195,7 +201,7 @@ class ShapesBench(KerasBench[E]):
         if agreed.ok or not self.deterministic:
             return agreed
         reference = self.reference_of_shape(name)
-        moves = errors_elsewhere(self.shape_references, self.eager_of_shape, name)
+        moves = errors_elsewhere(self.shape_references, self.shape_firsts.__getitem__, name)
         agreed = compare(reference, moves=agreement.worst_moves(moves))
         if agreed.ok:
             return agreed
