@@ -14,6 +14,9 @@ from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.trial import InputSpec, Precision
 from xla_sweeps.worker.agreement import NUDGE
 
+_CHOSEN = 1_000_003
+"""Values of an input of which one or the other is chosen by chance; no usual size divides it."""
+
 
 def from_specs(
     specs: Mapping[str, Any], *, resolution: int | None, where: str, free: int | None = None
@@ -106,12 +109,16 @@ def as_batch(values: Sequence[np.ndarray], inputs: Sequence[InputSpec]) -> Any:
 
 
 def mix_inputs(inputs: Sequence[Any], *, put: Callable[[np.ndarray, Any], Any]) -> list[Any]:
-    """New inputs, each with values of one batch and of the one after it, chosen by chance."""
+    """New inputs, each with values of one batch and of the one after it, chosen by chance.
+
+    In a large one the choice repeats itself, which takes a tenth of the time.
+    """
     rng = np.random.default_rng()
 
     def choose(one: Any, other: Any) -> Any:
         first, second = map(keras.ops.convert_to_numpy, (one, other))
-        return put(np.where(rng.random(first.shape) < 0.5, first, second), one)
+        chosen = rng.random(min(first.size, _CHOSEN)) < 0.5
+        return put(np.where(np.resize(chosen, first.shape), first, second), one)
 
     pairs = zip(inputs, [*inputs[1:], inputs[0]], strict=True)
     return [keras.tree.map_structure(choose, *pair) for pair in pairs]
