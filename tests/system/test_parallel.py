@@ -100,10 +100,12 @@ def test_an_error_of_the_function_is_raised(capfd: pytest.CaptureFixture[str]) -
 
 
 def test_who_needs_no_more_parts_waits_for_none() -> None:
+    before = {*children(os.getpid())}
     results = in_parts(parts.notes, "", ITEMS, Done)
     next(results)
+    assert len({*children(os.getpid())} - before) == 2
     results.close()
-    assert not children(os.getpid())
+    assert {*children(os.getpid())} <= before
     assert not parts.HERE, "what is left is not done here"
 
 
