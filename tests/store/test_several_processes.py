@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from factories import make_record
@@ -21,16 +21,16 @@ COUNT = 5
 def answers(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """What the processes answered, one trial a part."""
     given: list[object] = []
-    usual = parallel._Processes.answer
+    usual = parallel._answer
 
-    def answer(self: parallel._Processes, part: Sequence[str]) -> object:
-        given.append(usual(self, part))
+    def answer(process: Any, result_type: Any) -> object:
+        given.append(usual(process, result_type))
         return given[-1]
 
     monkeypatch.setattr(parallel, "PART", 1)
     monkeypatch.setattr(parallel, "PARTS_OF_PROCESS", 1)
     monkeypatch.setattr(parallel, "usable_cores", lambda: 2)
-    monkeypatch.setattr(parallel._Processes, "answer", answer)
+    monkeypatch.setattr(parallel, "_answer", answer)
     return given
 
 
@@ -47,7 +47,8 @@ def test_several_processes_read_what_one_does(tmp_path: Path, answers: list[obje
     with pytest.MonkeyPatch.context() as alone:
         alone.setattr(parallel, "usable_cores", lambda: 1)
         wanted = rows.load(tmp_path / "there")
-    assert not answers
+    assert answers == [None] * COUNT
+    answers.clear()
     read = rows.load(tmp_path / "here")
     assert len(answers) == COUNT
     assert all(answers), "each part was read by a process"
@@ -62,7 +63,8 @@ def test_several_processes_find_what_one_does(tmp_path: Path, answers: list[obje
     with pytest.MonkeyPatch.context() as alone:
         alone.setattr(parallel, "usable_cores", lambda: 1)
         wanted = examine(tmp_path)
-    assert not answers
+    assert answers == [None] * COUNT
+    answers.clear()
     found = examine(tmp_path)
     assert len(answers) == COUNT
     assert all(answers)

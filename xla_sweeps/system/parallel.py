@@ -9,15 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 import pkgutil
-import queue
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack
-from functools import partial
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, TypeVar, cast
 
 import msgspec
 
@@ -40,12 +37,12 @@ Result = TypeVar("Result", bound=msgspec.Struct)
 
 
 class _Request(msgspec.Struct):
-    """A function, as `module:name`, of the package in a folder, and its arguments."""
+    """A function, as `module:name`, of the package in a folder, and what it is called with."""
 
     package: str
     function: str
     folder: str
-    items: Sequence[str]
+    parts: Sequence[Sequence[str]]
 
 
 def in_parts(
@@ -56,93 +53,70 @@ def in_parts(
 ) -> Generator[tuple[int, Result], None, None]:
     """Number of items that are done and the result of a part, part by part in their order.
 
-    A process that cannot be started, or fails, costs time only: its part is done in this one, for
-    the second time perhaps.
+    Parts are dealt out to the processes in turn. One that cannot be started, or fails, costs time
+    only: its parts are done in this one, one of them for the second time perhaps.
     """
     parts = [items[first : first + PART] for first in range(0, len(items), PART)]
-    count = min(usable_cores(), len(parts) // PARTS_OF_PROCESS, MAX_PROCESSES)
-    call = partial(function, folder)
+    count = max(1, min(usable_cores(), len(parts) // PARTS_OF_PROCESS, MAX_PROCESSES))
+    name = f"{function.__module__}:{function.__qualname__}"
     with ExitStack() as stack:
-        results: Iterator[Result] = map(call, parts)
-        if count > 1:
-            name = f"{function.__module__}:{function.__qualname__}"
-            processes = stack.enter_context(_Processes(count, name, folder, result_type))
-            pool = stack.enter_context(ThreadPoolExecutor(count))
-            stack.callback(pool.shutdown, wait=False, cancel_futures=True)
-            stack.callback(processes.kill)
-            results = pool.map(lambda part: processes.answer(part) or call(part), parts)
+        started = [_start(stack) for _ in range(count)] if count > 1 else [None]
+        for place, process in enumerate(started):
+            _ask(process, _Request(_PACKAGE, name, folder, parts[place::count]))
         done = 0
-        for part, result in zip(parts, results, strict=True):
+        for place, part in enumerate(parts):
+            result = _answer(started[place % count], result_type)
             done += len(part)
-            yield done, result
+            yield done, result or function(folder, part)
 
 
-class _Processes(AbstractContextManager["_Processes"]):
-    """Processes that answer for whichever part comes first."""
+def _start(stack: ExitStack) -> subprocess.Popen[bytes] | None:
+    """A process that ends with the stack; None where none can be started."""
+    with contextlib.suppress(OSError):
+        process = subprocess.Popen(
+            python_command(__name__),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            process_group=0,  # an interrupt is for this process, which ends the other
+        )
+        stack.enter_context(process)
+        stack.callback(process.kill)
+        return process
+    return None
 
-    def __init__(self, count: int, function: str, folder: str, result_type: type[Any]) -> None:
-        self._function, self._folder = function, folder
-        self._decoder = msgspec.msgpack.Decoder(result_type)
-        self._killed = False
-        self._started: list[subprocess.Popen[bytes]] = []
-        self._idle: queue.SimpleQueue[subprocess.Popen[bytes] | None] = queue.SimpleQueue()
-        for _ in range(count):
-            process = None
-            with contextlib.suppress(OSError):
-                process = subprocess.Popen(
-                    python_command(__name__),
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
-                    process_group=0,  # an interrupt is for the asker, which ends it
-                )
-                self._started.append(process)
-            self._idle.put(process)
 
-    def __exit__(self, *ended: object) -> None:
-        for process in self._started:
-            with contextlib.suppress(OSError), process:  # closing its input may fail to flush
-                pass
+def _ask(process: subprocess.Popen[bytes] | None, request: _Request) -> None:
+    """Send a request, unless the process is gone or a name of a file is no text."""
+    if process:
+        with (
+            contextlib.suppress(OSError, UnicodeEncodeError),
+            cast(IO[bytes], process.stdin) as ask,
+        ):
+            ask.write(msgspec.json.encode(request))
 
-    def kill(self) -> None:
-        """End the processes, and the calls that wait for them."""
-        self._killed = True
-        for process in self._started:
-            process.kill()
 
-    def answer(self, part: Sequence[str]) -> Any:
-        """The result for a part by the first idle process; None if it is gone or fails."""
-        process, result = self._idle.get(), None
-        try:
-            if process and process.stdin and process.stdout:
-                request = _Request(_PACKAGE, self._function, self._folder, part)
-                line = msgspec.json.encode(request)
-                process.stdin.write(line + b"\n")
-                process.stdin.flush()
-                size = int.from_bytes(process.stdout.read(_LENGTH_BYTES))
-                result = self._decoder.decode(process.stdout.read(size))
-        except (OSError, msgspec.DecodeError):
-            process = None
-        except UnicodeEncodeError:  # the name of a file; the process has not been asked
-            pass
-        finally:
-            self._idle.put(process)
-        if self._killed:
-            raise InterruptedError("nobody waits for the results any more")
-        return result
+def _answer(process: subprocess.Popen[bytes] | None, result_type: type[Result]) -> Result | None:
+    """The result for its next part; None if the process failed."""
+    if process:
+        answers = cast(IO[bytes], process.stdout)
+        with contextlib.suppress(OSError, msgspec.DecodeError):
+            size = int.from_bytes(answers.read(_LENGTH_BYTES))
+            return msgspec.msgpack.decode(answers.read(size), type=result_type)
+    return None
 
 
 def main() -> None:
-    """Answer requests until there are no more, or one cannot be answered."""
+    """Answer a request, part by part."""
     die_with_parent(os.getppid())
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=_Request)
+    if request.package != _PACKAGE:  # another one is installed
+        return
+    function = pkgutil.resolve_name(request.function)
     with os.fdopen(os.dup(1), "wb") as answers:
         os.dup2(2, 1)  # print() goes to standard error
-        for line in sys.stdin.buffer:
-            request = msgspec.json.decode(line, type=_Request)
-            if request.package != _PACKAGE:  # another one is installed
-                return
-            function = pkgutil.resolve_name(request.function)
-            answer = msgspec.msgpack.encode(function(request.folder, request.items))
+        for part in request.parts:
+            answer = msgspec.msgpack.encode(function(request.folder, part))
             answers.write(len(answer).to_bytes(_LENGTH_BYTES) + answer)
             answers.flush()
 
