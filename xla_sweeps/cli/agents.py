@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from xla_sweeps.cli import hydra_line
 from xla_sweeps.cli.arguments import RESULTS, add_config_dir, add_results_dir, command_parser
+from xla_sweeps.cli.sweep_options import check_ahead
 from xla_sweeps.config import values
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.errors import ConfigError
@@ -21,8 +23,9 @@ from xla_sweeps.schema.overrides import key_of, option_of, overrides
 from xla_sweeps.store import rows, table
 from xla_sweeps.store.store import Store
 from xla_sweeps.sweeps.compose import Composer
-from xla_sweeps.sweeps.launchers import DEVICES, ONE_OR_MORE, wandb_agents
-from xla_sweeps.sweeps.launchers.slots import slots_for
+from xla_sweeps.sweeps.launchers import ONE_OR_MORE, wandb_agents
+from xla_sweeps.sweeps.launchers.slots import ahead_on, places, slots_for
+from xla_sweeps.sweeps.launchers.wandb_agents import AgentsLauncher
 from xla_sweeps.sweeps.plan import add_duplicates, count_for_twin, twin_words
 from xla_sweeps.system.process import Assignment
 
@@ -43,7 +46,8 @@ def agents_command(arguments: Sequence[str]) -> int:
     parser.add_argument("sweep", metavar="ENTITY/PROJECT/ID", help="as `wandb sweep` prints it")
     own = "what your own command line may set alone, as in trust_code=true or tracker=wandb_offline"
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=own)
-    parser.add_argument("--devices", **DEVICES)
+    for name, declared in AgentsLauncher.options.items():
+        parser.add_argument(f"--{name}", **declared)
     add_results_dir(parser, "--results-dir")
     parser.set_defaults(results_dir=None)  # the sweep's, else the usual one
     add_config_dir(parser)
@@ -62,15 +66,21 @@ def agents_command(arguments: Sequence[str]) -> int:
     document = compose_config(options.overrides, config_dir=options.config_dir)
     for name in {option_of(word) for word in options.overrides} & {*GROUPS}:
         values.choice(document, name)
+    check_ahead(options.ahead, compiles=options.compile_ahead)
     require_login()
     slots = slots_for(options.devices)
+    ahead, less = ahead_on(slots, options.ahead or 0)
+    if ahead and not shutil.which("flock"):
+        ahead, less = 0, f"--ahead={options.ahead} is 0 here: there is no command flock"
+    warn(*filter(None, [less]))
     results_dir = options.results_dir or Path(RESULTS)
     words = [*options.overrides]
     words += overrides({"results_dir": str(results_dir.resolve())} if options.results_dir else {})
     words += options.config_dir.absolute().words if options.config_dir else []
     store = Store(results_dir)
     before = _records_of(store)
-    with SweepProgress(f"agents of {options.sweep}", [slot.name for slot in slots]) as board:
+    names = [slot.name for slot in places(slots, ahead)]
+    with SweepProgress(f"agents of {options.sweep}", names) as board:
         code = wandb_agents.run(
             options.sweep,
             slots=slots,
@@ -78,6 +88,8 @@ def agents_command(arguments: Sequence[str]) -> int:
             screen=board,
             words=words,
             max_failed=options.max_failed,
+            ahead=ahead,
+            compiles_ahead=options.compile_ahead and ahead > 0,
         )
     measured = {trial for trial, _ in _records_of(store) - before}
     headlines = table.headlines(rows.load(results_dir).table, measured)

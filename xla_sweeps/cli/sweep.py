@@ -143,9 +143,9 @@ def measure(request: Request, plan: Plan) -> int:
     sweep, options, results_dir = request.sweep, request.options, request.store.results_dir
     source = _search(request) if sweep.method == "bayes" else None
     slots, own = request.slots or (), {**options.launching}
-    if asked := own.get("ahead"):
+    if slots and (asked := own.get("ahead")):
         own["ahead"], less = ahead_on(slots, asked)
-        warn(*([f"--ahead={asked} is {own['ahead']} here: {less}"] if less else []))
+        warn(*filter(None, [less]))
     if options.dry_run:
         _show_plan(request, plan)
         return 0
@@ -371,7 +371,8 @@ def _launch_agents(options: Options) -> int:
     words = [path, *(folder.words if folder else ())]
     join = shlex.join(["xla-sweeps", "agents", *words])
     print(f"created {path}; to join from another machine: {join}", file=sys.stderr)
-    words += [f"--devices={options.devices}"] if options.devices else []
+    for name, value in options.launching.items():
+        words.append(f"--{name}" if value is True else f"--{name}={value}")
     return agents_command([*words, f"--results-dir={results_dir}"])
 
 

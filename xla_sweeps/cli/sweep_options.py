@@ -97,9 +97,14 @@ def options_of(arguments: Sequence[str]) -> Options:
             raise ConfigError(
                 f"--{name} is for --launcher {' or '.join(allowed)}, not for {given['launcher']}"
             )
-    if "compile-ahead" in launching and not launching.get("ahead"):
-        raise ConfigError("--compile-ahead: no trial prepares ahead; give --ahead N too")
+    check_ahead(launching.get("ahead"), compiles="compile-ahead" in launching)
     return Options(**given, launching=launching)
+
+
+def check_ahead(ahead: int | None, *, compiles: bool) -> None:
+    """Refuse to compile ahead where no trial prepares ahead."""
+    if compiles and not ahead:
+        raise ConfigError("--compile-ahead: no trial prepares ahead; give --ahead N too")
 
 
 def _add_trials(parser: argparse.ArgumentParser) -> None:

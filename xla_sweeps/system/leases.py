@@ -56,6 +56,11 @@ def whole_replicate(device: Device, cores: Collection[int] = ()) -> tuple[str, .
     return tuple(f"{_USE}{name}" for name in lease_names(device, cores))
 
 
+def to_prepare(device: Device, cores: Collection[int] = ()) -> frozenset[str]:
+    """Leases that trials of one device share while they prepare; each measures alone."""
+    return frozenset((*lease_names(device, cores), *whole_replicate(device, cores)))
+
+
 def lease_folder() -> Path | None:
     """The folder of the leases: the one that is set, else one below /tmp, else below /run/user.
 

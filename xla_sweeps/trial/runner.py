@@ -6,6 +6,7 @@ import datetime
 import os
 import signal
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -75,6 +76,8 @@ class _Session:
     signals: StopSignals
     assignment: Assignment
     result: TrialResult
+    leases: Leases | None = None
+    """Those of the last replicate, still shared: it ends, and saves, while nobody measures."""
 
 
 def prepare(settings: Settings) -> Prepared:
@@ -138,7 +141,10 @@ def run_trial(
         )
         tracker.open(header)
         _run_all(session, replicates)
-        return _conclude(session)
+        result = _conclude(session)
+        if assignment.counted and session.leases:  # an agent's: a twin may follow in this process
+            session.leases.close()
+        return result
 
 
 def _run_all(session: _Session, count: int) -> None:
@@ -173,12 +179,16 @@ def _run_replicate(session: _Session) -> None:
     session.result.logs.append(log)
     if not session.result.records:
         session.screen.trial_started(session.title, replicates=trial.effort.replicates, log=log)
-    turns, names = session.assignment.turns, whole_replicate(settings.device)
+    turns = session.assignment.turns
     alone = {*lease_names(settings.device), *session.assignment.together}
-    leases = Leases(alone, holder=session.title, inherited=turns)
-    with Leases(names, holder=session.title, inherited=turns) as whole:
+    with _leases(session, whole_replicate(settings.device)) as whole:
+        leases = _leases(session, alone)
+        if session.leases:
+            session.leases.close()
+        session.leases = leases
         device, warn, limit = trial.device, session.screen.warn, trial.memory_limit_bytes
-        whole.wait(session.stop, lambda who: warn(WAITING.format(device=device, holder=who)))
+        for wanted in (whole, leases) if turns else (whole,):
+            wanted.wait(session.stop, lambda who: warn(WAITING.format(device=device, holder=who)))
         started_at = now()
         try:
             setting = Setting(
@@ -193,7 +203,7 @@ def _run_replicate(session: _Session) -> None:
             )
             result = conduct(job, setting)
         finally:
-            if not leases.shared:  # shared ones end with this process, which saves beside nobody
+            if not leases.shared:
                 leases.close()
     require_same_files(trial.model)
     in_sweep = session.assignment.known_records is not None or "WANDB_SWEEP_ID" in os.environ
@@ -217,6 +227,17 @@ def _run_replicate(session: _Session) -> None:
     session.result.paths.append(path)
     session.screen.replicate_done(
         stored.replicate, str(stored.status), stored.failure.message if stored.failure else ""
+    )
+
+
+def _leases(session: _Session, names: Collection[str]) -> Leases:
+    """Leases of a replicate; the first one of a trial inherits those that it shares."""
+    turns = session.assignment.turns
+    return Leases(
+        names,
+        holder=session.title,
+        shared=bool(turns),
+        inherited={} if session.result.records else turns,
     )
 
 

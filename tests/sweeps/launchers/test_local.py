@@ -9,15 +9,15 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
-from datetime import datetime
-from itertools import combinations
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from driving import Notes, drive
 from paths import SUPPORT
 from quick_sweep import CPU, quick_launch
+from slurm_cluster import cluster, needs_slurm  # noqa: F401
+from spans import measured, overlaps, ran
 
 from xla_sweeps.cli.sweep_options import options_of
 from xla_sweeps.errors import ConfigError
@@ -41,6 +41,9 @@ parameters:
 """
 
 
+SLURM = ("--slurm", "mem=900", "--slurm", "cpus-per-task=2")
+
+
 def swept(
     folder: Path,
     *words: str,
@@ -48,10 +51,14 @@ def swept(
     seconds: int = 1,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> list[Record]:
-    """The records of some trials by the real command line, each measured so long and more."""
+    """The records of some trials by the real command line, each measured so long and more.
+
+    The words are the launcher and its options, by default those of this machine.
+    """
     sizes = str([*range(1, count + 1)])
     (folder / "s.yaml").write_text(DEFINITION.replace("SIZES", sizes))
-    given = ["s.yaml", "results_dir=results", "device=cpu", "tracker=none", "ui=plain", *words]
+    given = ["s.yaml", "results_dir=results", "tracker=none", "ui=plain", *words]
+    given += [] if "--launcher" in words else ["device=cpu"]
     scripted = {"FAKE_WORKER": f"last:{seconds}", LEASES: str(folder / "leases")}
     with subprocess.Popen(
         [sys.executable, str(SUPPORT / "fake_sweep.py"), "sweep", *given],
@@ -70,33 +77,21 @@ def swept(
     return [one for group in Store(folder / "results").load().records.values() for one in group]
 
 
-def ran(record: Record) -> tuple[float, float]:
-    """When a trial began and ended, seconds."""
-    times = map(datetime.fromisoformat, (record.started_at, record.finished_at))
-    begun, ended = (time.timestamp() for time in times)
-    return begun, ended
-
-
-def measured(record: Record) -> tuple[float, float]:
-    """When its first round began and its last one ended, ns."""
-    return record.rounds[0].started_ns, record.rounds[-1].finished_ns
-
-
-def overlaps(spans: Iterable[tuple[float, float]]) -> int:
-    """Number of pairs of spans that have time in common."""
-    return sum(one[0] < other[1] and other[0] < one[1] for one, other in combinations(spans, 2))
-
-
 @pytest.mark.parametrize(
     "words",
     [
         pytest.param(("--ahead", "1"), marks=pytest.mark.exhaustive),
         ("--ahead", "3", "--compile-ahead"),
+        pytest.param(
+            (*("--launcher", "slurm", "--ahead", "1", "--chunk", "2"), *SLURM), marks=needs_slurm
+        ),
     ],
 )
 def test_trials_prepare_beside_each_other_and_each_measures_alone(
-    words: tuple[str, ...], tmp_path: Path
+    words: tuple[str, ...], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
+    if "slurm" in words:
+        request.getfixturevalue("cluster")
     records = swept(tmp_path, *words)
     assert len(records) == 2
     assert overlaps(map(ran, records))
@@ -108,6 +103,16 @@ def test_trials_prepare_beside_each_other_and_each_measures_alone(
         assert wall_s(record) == pytest.approx(span_s - turns_s), "as alone: forecasts count it"
     marked = [flag.flag for record in records for flag in record.flags]
     assert marked.count(Flag.COMPILED_AHEAD) == (2 if "--compile-ahead" in words else 0)
+
+
+def test_a_trial_of_several_replicates_shares_a_node_of_ray_between_them(tmp_path: Path) -> None:
+    """A node knows of no other records, so that one process measures all replicates there."""
+    words = ("--launcher", "ray", "--ahead", "1", "--compile-ahead", "effort.replicates=2")
+    records = swept(tmp_path, *words)
+    assert Counter(record.replicate for record in records) == {0: 2, 1: 2}
+    assert overlaps(map(ran, records))
+    assert not overlaps(map(measured, records))
+    assert all(record.seconds["turns"] >= 0 for record in records)
 
 
 @pytest.mark.exhaustive  # daily: a sweep of test_sweep.py
@@ -182,8 +187,6 @@ def test_another_command_gets_its_turn_between_the_trials_of_a_sweep(tmp_path: P
 def test_compiling_ahead_without_preparing_ahead_is_refused() -> None:
     with pytest.raises(ConfigError, match="no trial prepares ahead; give --ahead N too"):
         options_of(["smoke", "--compile-ahead"])
-    with pytest.raises(ConfigError, match="--ahead is for --launcher local, not for slurm"):
-        options_of(["smoke", "--ahead", "1", "--launcher", "slurm"])
 
 
 @pytest.mark.parametrize(
@@ -205,7 +208,8 @@ def test_cores_and_memory_limit_how_many_prepare_ahead(
     slots: list[Slot], asked: int, expected: int, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slots_module, "free_memory_bytes", lambda: 20 * 2**30)
-    assert ahead_on(slots, asked) == (expected, reason)
+    line = f"--ahead={asked} is {expected} here: {reason}" if reason else ""
+    assert ahead_on(slots, asked) == (expected, line)
     assert len(places(slots, expected)) == len(slots) * (1 + expected)
 
 
@@ -213,4 +217,4 @@ def test_none_prepares_ahead_where_there_are_no_leases(monkeypatch: pytest.Monke
     monkeypatch.setenv(LEASES, "/proc/nowhere")
     ahead, reason = ahead_on([Slot(name="cpu", device=CPU, cores=(0, 1))], 1)
     assert ahead == 0
-    assert reason.startswith("the leases of devices are off")
+    assert "is 0 here: the leases of devices are off" in reason

@@ -79,10 +79,13 @@ def test_a_stop_ends_the_running_trials_and_leaves_no_process(cluster: Any, tmp_
     begun = tmp_path / "begun"
     begun.touch()
     command = ["env", f"XLA_SWEEPS_FP_LOG={begun}", *QUICK]
-    launch = quick_launch(address=cluster.address, warn=warnings.append, command=command)
+    launch = quick_launch(address=cluster.address, warn=warnings.append, command=command, ahead=1)
     launcher = RayLauncher(launch)
     assert (launcher.free("A100"), launcher.free("H100"), launcher.free("H100")) == (1000,) * 3
-    assert warnings == ["no node of the cluster has an H100 yet; its trials wait"]
+    assert warnings == [
+        "--ahead=1 is 0 here: what waits keeps memory of the GPU",
+        "no node of the cluster has an H100 yet; its trials wait",
+    ]
     words = [ray_task(f"t{number}", "sleep", tmp_path).words for number in range(5)]
     jobs = [Job(arguments=each, log=tmp_path / f"{place}.log") for place, each in enumerate(words)]
     futures = [launcher.submit(job) for job in jobs]

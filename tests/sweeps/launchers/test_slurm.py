@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections import Counter
 from pathlib import Path
@@ -31,9 +32,12 @@ def polled_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slurm, "POLL_S", 0.2)
 
 
-def launcher(results: Path, *, chunk: int = 1, **options: str) -> SlurmLauncher:
-    asked = {"mem": "10", "cpus-per-task": "1", **options}.items()
-    return SlurmLauncher(quick_launch(results=results, chunk=chunk, slurm=list(asked)))
+def launcher(
+    results: Path, *, chunk: int = 1, ahead: int = 0, cores: int = 1, **options: str
+) -> SlurmLauncher:
+    asked = {"mem": "10", "cpus-per-task": str(cores), **options}.items()
+    launch = quick_launch(results=results, chunk=chunk, ahead=ahead, slurm=list(asked))
+    return SlurmLauncher(launch)
 
 
 def drive(
@@ -78,18 +82,22 @@ def test_trials_go_to_the_kind_of_gpu_that_they_ask_for(tmp_path: Path) -> None:
 
 @needs_slurm
 @pytest.mark.usefixtures("cluster")
-def test_a_preempted_trial_is_saved_requeued_and_finished(tmp_path: Path) -> None:
-    engine = launcher(tmp_path)
+@pytest.mark.parametrize("names", ["a", "ab"])
+def test_preempted_trials_are_saved_requeued_and_finished(names: str, tmp_path: Path) -> None:
+    """One in a task, or two of which one prepares ahead."""
+    several = len(names)
+    engine = launcher(tmp_path, chunk=several, ahead=several - 1, cores=several)
     try:
-        future = engine.submit(job(tmp_path, "a", "sleep+ok"))
-        wait_for_claims(tmp_path, "a")
+        futures = [engine.submit(job(tmp_path, name, "sleep+ok")) for name in names]
+        wait_for_claims(tmp_path, *names)
         urgent = ["--partition=vip", "--nodes=2", "--gres=gpu:2", "--exclusive"]
         run_program("sbatch", *urgent, "--output=/dev/null", "--wrap", "sleep 1")
-        assert future.result(300).how is End.FINISHED
-        assert [Path(path).name for path in future.result().paths] == ["0.json", "1.json"]
+        for future in futures:
+            assert future.result(300).how is End.FINISHED
+            assert [Path(path).name for path in future.result().paths] == ["0.json", "1.json"]
     finally:
         engine.close()
-    assert counted(tmp_path) == {"a": {"interrupted": 1, "ok": 1}}
+    assert counted(tmp_path) == {name: {"interrupted": 1, "ok": 1} for name in names}
 
 
 @needs_slurm
@@ -316,6 +324,11 @@ def test_a_dry_run_shows_the_batch_script_with_cores_memory_and_time(
     assert not Path("results").exists()
     assert run([*words, "--slurm", "n=1; rm"]) == 0
     assert run([*words, "--slurm", "-n=1"]) == 2
+    capsys.readouterr()
+    assert run([*words, "--ahead", "2", "--compile-ahead", "--chunk", "3"]) == 0
+    assert re.search(r"\.jobs\.json --ahead=2 --compile-ahead$", capsys.readouterr().err, re.M)
+    assert run([*words, "--ahead", "2", "--chunk", "2"]) == 2
+    assert "give --chunk 3 or more" in capsys.readouterr().err
 
 
 def test_without_slurm_the_error_says_where_to_run_it(

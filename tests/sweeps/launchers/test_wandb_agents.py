@@ -19,6 +19,7 @@ from ended import processes, wait_until
 from paths import ROOT, SUPPORT
 from programs import run_program
 from slurm_cluster import cluster, needs_slurm  # noqa: F401
+from spans import measured, overlaps, ran
 from wandb_graphql import StoredSweep
 from wandb_server import WandbServer, log_in, wandb_server
 
@@ -154,6 +155,28 @@ def test_two_agents_share_a_grid_that_our_command_created(
     )
 
 
+@pytest.mark.parametrize(
+    ("effort", "twins"),
+    [("quick", False), pytest.param("standard", True, marks=pytest.mark.exhaustive)],
+)
+def test_agents_of_one_device_prepare_beside_each_other_and_each_measures_alone(
+    server: WandbServer, tmp_path: Path, effort: str, twins: bool
+) -> None:
+    """Two replicates of a trial too, in one process, and an A/A twin, which shares nothing."""
+    path = definition(tmp_path, ours=True, model={"value": "mobilenet_v2"})
+    words = [str(path), f"effort={effort}", "effort.replicates=2", "effort.duplicates=0"]
+    words += ["--launcher=wandb", "--devices=cpu", "--ahead=1", "--compile-ahead", "tracker=none"]
+    program = [sys.executable, "-m", "xla_sweeps", "sweep", *words]
+    done = run(server, tmp_path, *program, FAKE_WORKER="last:3")
+    groups = Store(tmp_path / "results").load().records.values()
+    records = [record for group in groups for record in group]
+    ahead = [record for record in records if "turns" in record.seconds]
+    assert len(ahead) == 4, done.stdout
+    assert (len(records) > 4) == twins
+    assert overlaps(map(ran, records))
+    assert not overlaps(map(measured, records))
+
+
 def starting(kind: str, folder: Path) -> list[str]:
     """A way to start agents: our command, or a script, with our interpreter as the checkout's."""
     if kind == "command":
@@ -179,6 +202,8 @@ def joined(kind: str, server: WandbServer, folder: Path, *words: str) -> str:
     python = folder / "checkout" / ".venv" / "bin" / "python"
     return run(server, folder, *starting(kind, folder), *words, PYTHON=str(python)).stdout
 
+
+FIELDS = ("variables", "turns", "handed_over")
 
 AGENTS_KINDS = ("command", "agents", "slurm_agents.sbatch")
 
@@ -309,7 +334,8 @@ def test_offline_runs_of_ones_own_model_are_synced_later(
 
 def test_a_child_that_a_signal_killed_counts_as_a_failure(tmp_path: Path) -> None:
     shim = tmp_path / "python"
-    shim.write_text(SHIM.format(python=sys.executable, folder=tmp_path, variables=""))
+    none = dict.fromkeys(("variables", "turns", "handed_over"), "")
+    shim.write_text(SHIM.format(python=sys.executable, folder=tmp_path, **none))
     shim.chmod(0o755)
     run_program(shim, "-c", "import os; os.kill(os.getpid(), 9)", code=137)
     run_program(shim, "-c", "raise SystemExit(3)", code=3)

@@ -12,17 +12,23 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
+
+import msgspec
 
 from xla_sweeps.errors import BUG_CODE, LOCKED_CODE, USAGE_CODE
 from xla_sweeps.schema.environment_options import WANDB_DIR, WANDB_VARIABLES
 from xla_sweeps.system.files import folder_in, tail
+from xla_sweeps.system.leases import Leases
 from xla_sweeps.system.process import (
     STOP_SIGNALS,
     Assignment,
+    Readable,
+    becomes_readable,
     ends_within,
     kill_tree,
     python_command,
@@ -117,15 +123,10 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Start a job, with its output appended to its log; arguments as of `start_process`.
 
-    By default its assignment is one replicate, besides the records that this very job made before
-    it was preempted.
+    By default its assignment is `one_replicate`.
     """
     make_log_folder(job.log)
-    assignment = assignment or Assignment(
-        parent=os.getpid(),
-        known_records=job.known_records + len(_record_paths(job)),
-        recorded=str(job.log.with_suffix(".records")),
-    )
+    assignment = assignment or one_replicate(job)
     with job.log.open("ab") as output:
         return start_process(
             [*command, *job.arguments],
@@ -137,7 +138,41 @@ def start(
         )
 
 
-def note_wait(job: Job, holder: str) -> None:
+def one_replicate(job: Job) -> Assignment:
+    """One, besides the records that this very job made before it was preempted."""
+    return Assignment(
+        parent=os.getpid(),
+        known_records=job.known_records + len(_record_paths(job)),
+        recorded=str(job.log.with_suffix(".records")),
+    )
+
+
+def start_in_turn(
+    job: Job,
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    assignment: Assignment,
+    cores: Sequence[int] = (),
+    turns: Collection[str],
+    stop: Readable,
+) -> subprocess.Popen[bytes] | None:
+    """`start` a job once nobody measures alone; None where `stop` was readable before.
+
+    `turns` are the leases that it shares while it prepares (`leases.to_prepare`), if any.
+    """
+    leases = Leases(turns, holder=" ".join(job.arguments[:3]), shared=True)
+    if becomes_readable(stop, 0) or not leases.wait(stop, partial(_note_wait, job)):
+        leases.close()
+        return None
+    mine = msgspec.structs.replace(assignment, turns=leases.held)
+    try:
+        return start(job, command, environment=environment, assignment=mine, cores=cores)
+    finally:
+        leases.hand_over()
+
+
+def _note_wait(job: Job, holder: str) -> None:
     """Write to a job's log that it waits to be started, as its own stages are written there."""
     make_log_folder(job.log)
     with contextlib.suppress(OSError), job.log.open("a", encoding="utf-8") as output:

@@ -6,7 +6,6 @@ Slots of one device prepare beside each other, and take turns at measuring: see 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import signal
 import subprocess
@@ -15,14 +14,13 @@ from collections.abc import Mapping
 from concurrent import futures
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import ClassVar
 
 from xla_sweeps.sweeps.launchers import AHEAD, DEVICES, Launcher, LauncherRequest, Options
-from xla_sweeps.sweeps.launchers.job import End, Ended, Job, ended_with, note_wait, start, wait
+from xla_sweeps.sweeps.launchers.job import End, Ended, Job, ended_with, start_in_turn, wait
 from xla_sweeps.sweeps.launchers.slots import Slot, job_environment, place_of, places
 from xla_sweeps.system.devices import is_accelerator
-from xla_sweeps.system.leases import Leases, lease_names, whole_replicate
+from xla_sweeps.system.leases import lease_names, to_prepare
 from xla_sweeps.system.process import Assignment, signal_group, signal_process
 from xla_sweeps.trial.failures import error_line
 from xla_sweeps.trial.workers import Stop
@@ -133,25 +131,24 @@ class LocalLauncher(Launcher):
 
     def _supervise(self, running: _Running) -> Ended:
         job, slot = running.job, running.slot
-        turns = Leases(self._turns(slot), holder=" ".join(job.arguments[:3]), shared=True)
-        say = partial(note_wait, job)
-        if self._is_stopping() or not turns.wait(self._stop, say):
-            turns.close()
-            return Ended(how=End.STOPPED, slot=slot.name)
+        turns = to_prepare(slot.device, slot.cores) | {*self._together} if self._ahead else ()
         mine = Assignment(
             parent=os.getpid(),
             known_records=job.known_records,
             together=self._together,
-            turns=turns.held,
             compiles_ahead=self._compiles_ahead,
         )
-        environment = job_environment(os.environ, slot)
-        try:
-            process = running.process = start(
-                job, self._command, environment=environment, assignment=mine, cores=slot.cores
-            )
-        finally:
-            turns.hand_over()
+        process = running.process = start_in_turn(
+            job,
+            self._command,
+            environment=job_environment(os.environ, slot),
+            assignment=mine,
+            cores=slot.cores,
+            turns=turns,
+            stop=self._stop,
+        )
+        if process is None:
+            return Ended(how=End.STOPPED, slot=slot.name)
         if self._is_stopping():
             _signal(process, signal.SIGTERM)
         with process:
@@ -160,13 +157,6 @@ class LocalLauncher(Launcher):
         if self._is_stopping() and ended.how is End.DIED:
             return replace(ended, how=End.STOPPED)
         return ended
-
-    def _turns(self, slot: Slot) -> set[str]:
-        """Leases that jobs of one device share while they prepare; none where one is alone."""
-        if not self._ahead:
-            return set()
-        own = (named(slot.device, slot.cores) for named in (lease_names, whole_replicate))
-        return {*itertools.chain(*own), *self._together}
 
     def take_turns(self) -> None:
         """Have only one job measure at a time; they build and compile side by side as before."""

@@ -16,22 +16,34 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
+
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.environment_options import WANDB_DIR
-from xla_sweeps.sweeps.launchers import QUEUE_LIMIT, SLOTS, Launcher, LauncherRequest, Options
+from xla_sweeps.sweeps.launchers import (
+    AHEAD,
+    QUEUE_LIMIT,
+    SLOTS,
+    Launcher,
+    LauncherRequest,
+    Options,
+)
 from xla_sweeps.sweeps.launchers.job import (
     End,
     Ended,
     Job,
     ended_with,
     make_log_folder,
-    start,
+    start_in_turn,
     wait,
 )
-from xla_sweeps.system.devices import cores_of_one
+from xla_sweeps.sweeps.launchers.slots import Slot, ahead_on
+from xla_sweeps.system.devices import Device, cores_of_one, devices
 from xla_sweeps.system.files import scratch_folder
 from xla_sweeps.system.installation import how_to_install
+from xla_sweeps.system.leases import to_prepare, without_leases
 from xla_sweeps.system.process import Assignment
+from xla_sweeps.trial.workers import Stop
 
 CONNECT_S = 10.0
 
@@ -53,6 +65,7 @@ class RayLauncher(Launcher):
             "help": "the cluster's address (default: $RAY_ADDRESS, else start one on this machine)"
         },
         "slots": SLOTS,
+        **AHEAD,
     }
 
     def __init__(self, request: LauncherRequest) -> None:
@@ -61,6 +74,7 @@ class RayLauncher(Launcher):
         _require_listening(given, address)
         self._ray, self._warn, self._command = ray, request.warn, list(request.command)
         self._queue_limit: int = request.options.get("slots", QUEUE_LIMIT)
+        self._compiles_ahead = bool(request.options.get("compile-ahead"))
         config = ray.job_config.JobConfig()
         config._py_driver_sys_path = _Fixed()
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -85,6 +99,7 @@ class RayLauncher(Launcher):
         )
         notes = ray.remote(num_cpus=0, max_restarts=-1, scheduling_strategy=here)(_Notes)
         self._notes = notes.remote()
+        self._ahead = self._ahead_of(request.options.get("ahead") or 0)
 
     @classmethod
     def preview(cls, options: Mapping[str, Any], *, jobs: int, results_dir: Path) -> str:
@@ -106,11 +121,18 @@ class RayLauncher(Launcher):
         return max(0, self._queue_limit - len(self._jobs))
 
     def submit(self, job: Job) -> Future[Ended]:
-        """Queue a job as a task with one GPU where the cluster has any, else all CPUs of a node."""
-        task = self._ray.remote(max_calls=1, max_retries=0, **self._resources(job))(run_job)
+        """Queue a job as a task with one GPU where the cluster has any, else a node's CPUs.
+
+        Those that prepare ahead share a node, and its processes, of which a new one would disturb.
+        """
+        calls = 0 if self._ahead else 1
+        task = self._ray.remote(max_calls=calls, max_retries=0, **self._resources(job))(run_job)
         key = f"{id(job)}-{job.log.name}"
         job = replace(job, log=job.log.absolute())
-        ref = task.remote(job, self._command, key, self._notes)
+        mine = Assignment(compiles_ahead=self._compiles_ahead and self._ahead > 0)
+        ref = task.remote(
+            job, self._command, key, self._notes, ahead=self._ahead > 0, assignment=mine
+        )
         future: Future[Ended] = Future()
         self._jobs[future] = (ref, key)
         ref.future().add_done_callback(lambda done: self._finish(future, job, done))
@@ -157,7 +179,20 @@ class RayLauncher(Launcher):
         if any(node["Resources"].get("GPU") for node in nodes):
             return {"num_gpus": 1, "num_cpus": 1, **chosen}
         cores = min((int(node["Resources"]["CPU"]) for node in nodes), default=1)
-        return {"num_cpus": cores, "num_gpus": 0, **chosen}
+        return {"num_cpus": max(1, cores // (1 + self._ahead)), "num_gpus": 0, **chosen}
+
+    def _ahead_of(self, asked: int) -> int:
+        """Number of trials that prepare beside one on every node; a warning where it is less."""
+        given = [(asked, "")]
+        for node in self._nodes() if asked else ():
+            has = node["Resources"]
+            device = Device(kind="gpu" if has.get("GPU") else "cpu", index=0, name="")
+            slot = Slot(name="", device=device, cores=tuple(range(int(has["CPU"]))))
+            given.append(ahead_on([slot], asked, free_bytes=has.get("memory")))
+        ahead, less = min(given)
+        if less:
+            self._warn(less)
+        return ahead
 
     def _nodes(self, accelerator: str | None = None) -> list[dict[str, Any]]:
         """The nodes that are up, or those of them with such an accelerator."""
@@ -219,14 +254,25 @@ def keep_log(output: str, log: Path) -> None:
         log.write_text(output, encoding="utf-8")
 
 
-def run_job(job: Job, command: Sequence[str], key: str, notes: Any) -> Ended:
-    """Run one job on a node, with a results folder of its own, whose records are copied back."""
+def run_job(
+    job: Job,
+    command: Sequence[str],
+    key: str,
+    notes: Any,
+    *,
+    ahead: bool,
+    assignment: Assignment,
+) -> Ended:
+    """Run one job on a node, with a results folder of its own, whose records are copied back.
+
+    With `ahead`, it prepares beside another one there. One that still waits to do so is cancelled.
+    """
     import ray
 
     node = f"{socket.gethostname()}:{ray.get_runtime_context().get_node_id()[:6]}"
-    with contextlib.suppress(Exception):
-        ray.get(notes.note_start.remote(key, node), timeout=10)
-    with scratch_folder() as folder:
+    if ahead and (why := without_leases()):
+        return Ended(how=End.BROKEN, slot=node, detail=f"--ahead: {why}")
+    with scratch_folder() as folder, Stop() as never:
         results = folder / "results"
         arguments = (*_elsewhere(job), f"results_dir={results}")
         kept, log = job.log.parents[3], results / "logs" / "sweeps" / "ray" / "job.log"
@@ -236,8 +282,19 @@ def run_job(job: Job, command: Sequence[str], key: str, notes: Any) -> Ended:
         cores: tuple[int, ...] = ()
         with contextlib.suppress(XlaSweepsError):
             cores = cores_of_one(variables)
-        mine = Assignment(parent=os.getpid())
-        process = start(job, command, environment=variables, assignment=mine, cores=cores)
+        turns = to_prepare(devices()[-1], cores) if ahead else ()
+        process = start_in_turn(
+            job,
+            command,
+            environment=variables,
+            assignment=msgspec.structs.replace(assignment, parent=os.getpid()),
+            cores=cores,
+            turns=turns,
+            stop=never,
+        )
+        assert process is not None
+        with contextlib.suppress(Exception):
+            ray.get(notes.note_start.remote(key, node), timeout=10)
 
         def stop_if_asked() -> None:
             with contextlib.suppress(Exception):

@@ -94,14 +94,17 @@ def _slots(
     ]
 
 
-def ahead_on(slots: Sequence[Slot], asked: int) -> tuple[int, str]:
-    """Number of trials of each device that prepare ahead, and why it is less than what was asked.
+def ahead_on(
+    slots: Sequence[Slot], asked: int, *, free_bytes: float | None = None
+) -> tuple[int, str]:
+    """Number of trials of each device that prepare ahead; a line where it is not what was asked.
 
     Each needs a core and memory of its own, and leases. On a GPU none does: what waits there keeps
-    its memory, so that a model that fits alone would run out of it.
+    its memory, so that a model that fits alone would run out of it. The memory is this machine's
+    by default.
     """
     cores = min(slot.core_count for slot in slots)
-    free_gib = free_memory_bytes() / 2**30
+    free_gib = (free_memory_bytes() if free_bytes is None else free_bytes) / 2**30
     most = {
         count_noun(cores, "core"): cores - 1,
         f"{free_gib:.0f} GiB of free memory": int(free_gib / MEMORY_GIB / len(slots)) - 1,
@@ -110,7 +113,7 @@ def ahead_on(slots: Sequence[Slot], asked: int) -> tuple[int, str]:
     }
     reason = min(most, key=lambda why: most[why])
     left = max(0, min(asked, most[reason]))
-    return left, reason if left < asked else ""
+    return left, f"--ahead={asked} is {left} here: {reason}" if left < asked else ""
 
 
 def places(slots: Sequence[Slot], ahead: int) -> list[Slot]:

@@ -27,6 +27,7 @@ import msgspec
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.store.store import folder_below
 from xla_sweeps.sweeps.launchers import (
+    AHEAD,
     ONE_OR_MORE,
     QUEUE_LIMIT,
     SLOTS,
@@ -98,11 +99,12 @@ class SlurmLauncher(Launcher):
         },
         "chunk": {"type": ONE_OR_MORE, "help": "trials in one task of the job array (default: 1)"},
         "slots": SLOTS,
+        **AHEAD,
     }
 
     def __init__(self, request: LauncherRequest) -> None:
         self._warn, self._command = request.warn, list(request.command)
-        self._options: dict[str, str] = dict(request.options.get("slurm", ()))
+        self._options, self._ahead = _checked(request.options)
         self._chunk: int = request.options.get("chunk", 1)
         self._queue_limit: int = request.options.get("slots", QUEUE_LIMIT)
         self._most = self._queue_limit  # tasks that the site takes at once, as far as it is known
@@ -111,7 +113,6 @@ class SlurmLauncher(Launcher):
                 raise ConfigError(
                     f"--launcher slurm: {tool} not found; run this on a login node of the cluster"
                 )
-        _check(self._options)
         stamp = datetime.datetime.now().strftime("%Y%m%dT%H%M%S")
         parent = folder_below(request.results_dir.resolve(), "slurm")
         self._folder = parent / f"{stamp}-{os.getpid()}"
@@ -128,12 +129,13 @@ class SlurmLauncher(Launcher):
     @classmethod
     def preview(cls, options: Mapping[str, Any], *, jobs: int, results_dir: Path) -> str:
         """The batch script of the jobs that do not name an accelerator."""
-        chosen: dict[str, str] = dict(options.get("slurm", ()))
-        _check(chosen)
+        chosen, ahead = _checked(options)
         folder = results_dir.resolve() / "slurm" / "TIME-PID"
         tasks = min(MAX_ARRAY, -(-jobs // int(options.get("chunk", 1))))
         listed = folder / "000001.jobs.json"
-        return script_of(chosen, accelerator=None, tasks=tasks, jobs=listed, output=folder)
+        return script_of(
+            chosen, accelerator=None, tasks=tasks, jobs=listed, output=folder, ahead=ahead
+        )
 
     def slots(self) -> list[str]:
         """The nodes that jobs run on now."""
@@ -258,9 +260,13 @@ class SlurmLauncher(Launcher):
         jobs = [[ListedJob(self._command, one.job, one.end) for one in chunk] for chunk in chunks]
         listed.write_bytes(msgspec.json.encode(jobs, enc_hook=str))  # a Path as text
         script = listed.with_suffix(".sh")
-        count, own = len(chunks), self._folder
         text = script_of(
-            self._options, accelerator=accelerator, tasks=count, jobs=listed, output=own
+            self._options,
+            accelerator=accelerator,
+            tasks=len(chunks),
+            jobs=listed,
+            output=self._folder,
+            ahead=self._ahead,
         )
         script.write_text(text, encoding="utf-8")
         done = _slurm(["sbatch", "--parsable", str(script)])
@@ -311,24 +317,45 @@ def _split(jobs: Sequence[_Submitted], size: int) -> Iterator[Sequence[_Submitte
     return (jobs[first : first + size] for first in range(0, len(jobs), size))
 
 
-def _check(options: Mapping[str, str]) -> None:
-    """Raise a `ConfigError` for what is no option of sbatch."""
-    for key, value in options.items():
+def _checked(options: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
+    """The options of sbatch, and the words by which the jobs of a task prepare ahead.
+
+    Raises:
+        ConfigError: one is no option of sbatch, or a task has no job that could prepare.
+    """
+    chosen = dict(options.get("slurm", ()))
+    for key, value in chosen.items():
         if not _OPTION.fullmatch(key):
             expected = "expected a long option of sbatch, as in partition=gpu"
             raise ConfigError(f"--slurm {key}=…: {expected}")
         if not value.isprintable():
             raise ConfigError(f"--slurm {key}={value!r}: holds a control character; remove it")
+    if not (ahead := options.get("ahead")):
+        return chosen, []
+    if options.get("chunk", 1) <= ahead:
+        raise ConfigError(
+            f"--ahead={ahead}: trials of one task prepare beside each other; give --chunk "
+            f"{ahead + 1} or more"
+        )
+    compiling = ["--compile-ahead"] if options.get("compile-ahead") else []
+    return chosen, [f"--ahead={ahead}", *compiling]
 
 
 def script_of(
-    options: Mapping[str, str], *, accelerator: str | None, tasks: int, jobs: Path, output: Path
+    options: Mapping[str, str],
+    *,
+    accelerator: str | None,
+    tasks: int,
+    jobs: Path,
+    output: Path,
+    ahead: Sequence[str] = (),
 ) -> str:
     """The batch script of an array of tasks; it holds no secret.
 
     The options are those of sbatch by long name; of `array` only `%N` counts, the most tasks at
     once. The accelerator replaces `{accelerator}` in their values. `jobs` is the file that lists
-    them. A value that would leave its line is a ValueError.
+    them, `ahead` the words by which they prepare ahead. A value that would leave its line is a
+    ValueError.
     """
     gres = "gpu:{accelerator}:1" if accelerator else "gpu:1"
     chosen = {
@@ -348,7 +375,7 @@ def script_of(
         for key, value in chosen.items()
         if value != "none"
     ]
-    command = python_command("xla_sweeps.sweeps.launchers.slurm_task", str(jobs))
+    command = python_command("xla_sweeps.sweeps.launchers.slurm_task", str(jobs), *ahead)
     lines += ["#SBATCH --requeue", f"exec {shlex.join(command)}"]
     return "\n".join(["#!/bin/bash", *lines, ""])
 

@@ -1,23 +1,41 @@
 """One task of a Slurm array, on its node: run its jobs in turn, write a file about each that ended.
 
+With `--ahead=N`, N more of them prepare beside the one that measures, as on one machine.
+
 SIGTERM (preemption, cancel): the job saves what it has; Slurm decides whether to requeue the task.
 SIGUSR1 (the time limit is near): the same, and the task requeues itself for the jobs that are left.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
-from xla_sweeps.sweeps.launchers.job import End, Ended, Job, end_of, ended_with, start, wait
+from xla_sweeps.sweeps.launchers.job import (
+    End,
+    Ended,
+    Job,
+    end_of,
+    ended_with,
+    one_replicate,
+    start_in_turn,
+    wait,
+)
+from xla_sweeps.sweeps.launchers.slots import ahead_on, slots_for
 from xla_sweeps.system.files import replace_whole
+from xla_sweeps.system.leases import to_prepare
 from xla_sweeps.system.process import StopSignals
+from xla_sweeps.trial.workers import Stop
 
 MAX_RESTARTS = 20
 
@@ -33,45 +51,80 @@ class ListedJob(msgspec.Struct):
 
 
 class _Task:
-    def __init__(self) -> None:
-        self.child: subprocess.Popen[bytes] | None = None
+    """The jobs of a task, several at once: one measures, the others prepare or wait."""
+
+    def __init__(self, ahead: int, *, compiles_ahead: bool) -> None:
+        self._ahead, self._turns = _ahead_here(ahead)
+        self._compiles_ahead = compiles_ahead and self._ahead > 0
+        self._children: set[subprocess.Popen[bytes]] = set()
+        self._stop = Stop()
         self.signals = StopSignals(
-            on_stop=lambda number: self._stop_child(), numbers=(signal.SIGTERM, signal.SIGUSR1)
+            on_stop=lambda number: self._stop_all(), numbers=(signal.SIGTERM, signal.SIGUSR1)
         )
 
-    def _stop_child(self) -> None:
-        if self.child is not None:
-            self.child.terminate()
+    def _stop_all(self) -> None:
+        self._stop.request()
+        for child in tuple(self._children):
+            child.terminate()
 
-    def run(self, listed: ListedJob) -> bool:
-        """Run a job; returns whether it ended, False where it was stopped before."""
-        environment = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", **os.environ}  # as Slurm numbers GPUs
-        self.child = start(listed.job, listed.command, environment=environment)
+    def run_all(self, jobs: Sequence[ListedJob]) -> list[bool]:
+        """Run them; returns which ended, False for those that were stopped before."""
+        with ThreadPoolExecutor(1 + self._ahead) as pool:
+            return list(pool.map(self._run, jobs))
+
+    def _run(self, listed: ListedJob) -> bool:
+        job = listed.job
+        child = start_in_turn(
+            job,
+            listed.command,
+            environment={"CUDA_DEVICE_ORDER": "PCI_BUS_ID", **os.environ},  # as Slurm numbers GPUs
+            assignment=replace(one_replicate(job), compiles_ahead=self._compiles_ahead),
+            turns=self._turns,
+            stop=self._stop,
+        )
+        if child is None:
+            return False
+        self._children.add(child)
         if self.signals.number:
-            self._stop_child()
-        code = wait(self.child, listed.job)
+            child.terminate()
+        code = wait(child, job)
+        self._children.discard(child)
         if self.signals.number and (end_of(code) is End.STOPPED or code < 0):
             return False
-        write_end(listed.end, ended_with(code, listed.job, slot=_node_name()))
+        write_end(listed.end, ended_with(code, job, slot=_node_name()))
         return True
+
+
+def _ahead_here(asked: int) -> tuple[int, Collection[str]]:
+    """Number of jobs that prepare beside one on this node, and the leases that they share."""
+    if not asked:
+        return 0, ()
+    slot = slots_for(None)[0]
+    ahead, less = ahead_on([slot], asked)
+    if less:
+        print(less, flush=True)
+    return ahead, to_prepare(slot.device, slot.cores) if ahead else ()
 
 
 def main() -> int:
     """Run the jobs of this task that have not ended; 143 where it was stopped before they had."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("jobs", type=Path)
+    parser.add_argument("--ahead", type=int, default=0)
+    parser.add_argument("--compile-ahead", action="store_true")
+    given = parser.parse_args()
     tasks = msgspec.json.decode(
-        Path(sys.argv[1]).read_bytes(),
+        given.jobs.read_bytes(),
         type=list[list[ListedJob]],
         dec_hook=lambda kind, text: kind(text),
     )
-    task, finished = _Task(), 0
+    task = _Task(given.ahead, compiles_ahead=given.compile_ahead)
+    left = [one for one in tasks[int(os.environ["SLURM_ARRAY_TASK_ID"])] if not one.end.exists()]
     with task.signals:
-        for listed in tasks[int(os.environ["SLURM_ARRAY_TASK_ID"])]:
-            if listed.end.exists():
-                continue
-            if task.signals.number or not task.run(listed):
-                return _leave(task, listed.end, finished)
-            finished += 1
-    return 0
+        ended = task.run_all(left)
+        if all(ended):
+            return 0
+        return _leave(task, left[ended.index(False)].end, sum(ended))
 
 
 def _leave(task: _Task, end: Path, finished: int) -> int:

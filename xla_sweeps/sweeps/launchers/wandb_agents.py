@@ -2,7 +2,8 @@
 
 What is special about the agent: it counts only positive exit codes as failures, exits 0 when it
 gives up, starts whatever `python` is first on PATH, and leaves its child behind unless signals are
-forwarded.
+forwarded. Agents of one device prepare beside each other: what they start waits, before it uses the
+processor, for the one that measures.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ from xla_sweeps.schema.environment_options import WANDB_DIR
 from xla_sweeps.schema.overrides import overrides
 from xla_sweeps.store.store import folder_below
 from xla_sweeps.sweeps.definition import load_sweep
-from xla_sweeps.sweeps.launchers import DEVICES, Launcher, Options, Screen
+from xla_sweeps.sweeps.launchers import AHEAD, DEVICES, Launcher, Options, Screen
 from xla_sweeps.sweeps.launchers.job import wandb_variables
-from xla_sweeps.sweeps.launchers.slots import Slot, job_environment
+from xla_sweeps.sweeps.launchers.slots import Slot, job_environment, places
 from xla_sweeps.system.files import replace_whole, scratch_folder
+from xla_sweeps.system.leases import lease_folder, lease_names, whole_replicate
 from xla_sweeps.system.process import (
     Assignment,
     StopSignals,
@@ -78,23 +80,42 @@ SHIM = """#!/usr/bin/env bash
 # becomes an exit code above 128, which it counts.
 cd {folder} || exit
 {variables}
-{python} -P "$@" &
-child=$!
 trap 'kill -TERM $child 2>/dev/null' TERM
 trap 'kill -INT $child 2>/dev/null' INT
-while true; do
-  wait $child
-  code=$?
-  kill -0 $child 2>/dev/null || exit $code
-done
+finish() {{
+  child=$1
+  while true; do
+    wait $child
+    code=$?
+    kill -0 $child 2>/dev/null || return $code
+  done
+}}
+{turns}
+{python} -P "$@" &
+{handed_over}
+finish $!
+exit $code
 """
+
+SHARE = """
+exec {descriptor}<>{lock} {following}<>{next}
+flock -s {following} &
+finish $! || exit
+flock -s {descriptor} &
+finish $! || exit
+exec {following}>&-
+"""
+"""Lines that take a lease as `system.leases` does to share it: the place of the next one first."""
+
+DESCRIPTORS = (20, 21)
+"""Descriptors of the leases that the shim shares, and hands over."""
 
 
 class AgentsLauncher(Launcher):
     """A declaration alone: `run` starts agents, to which the W&B server hands out trials."""
 
     name = "wandb"
-    options: ClassVar[Options] = {"devices": DEVICES}
+    options: ClassVar[Options] = {"devices": DEVICES, **AHEAD}
     driven = False
 
 
@@ -146,26 +167,35 @@ def run(
     screen: Screen,
     words: Sequence[str] = (),
     max_failed: int = MAX_FAILED,
+    ahead: int = 0,
+    compiles_ahead: bool = False,
 ) -> int:
-    """One agent on each device until the sweep has no more trials; exit code 1 where one gave up.
+    """Agents on each slot until the sweep has no more trials; exit code 1 where one gave up.
 
     An agent gives up after `max_failed` trials in a row. Its trials have these options in place of
-    the sweep's.
+    the sweep's. `1 + ahead` agents share a slot: one of their trials measures, and the others
+    prepare, and compile if `compiles_ahead`.
     """
     agents_folder = folder_below(results_dir.resolve(), "logs", "agents")
     folder = Path(tempfile.mkdtemp(prefix=f"{path.rpartition('/')[2]}-", dir=agents_folder))
-    shim = _shim(folder)
     agents: list[_Agent] = []
     with StopSignals() as stop:
         try:
-            for slot in slots:
+            for slot in places(slots, ahead):
+                if agents:
+                    time.sleep(STAGGER_S)
                 if stop.number:
                     break
-                agent = _start(path, slot, folder, shim, words, max_failed)
-                agents.append(agent)
-                screen.running(slot.name, f"wandb agent {path}", agent.log)
-                if slot is not slots[-1]:
-                    time.sleep(STAGGER_S)
+                log = folder / f"{slot.name.replace(':', '')}.log"
+                turns = _gate(slot) if ahead else ()
+                mine = Assignment(
+                    words=tuple(words),
+                    counted=str(log.with_suffix(".counted")),
+                    turns=dict(zip(turns, DESCRIPTORS, strict=False)),
+                    compiles_ahead=compiles_ahead,
+                )
+                agents.append(_start(path, slot, log, mine, max_failed))
+                screen.running(slot.name, f"wandb agent {path}", log)
             code = _wait(agents, screen, stop)
         finally:
             for agent in agents:
@@ -174,12 +204,14 @@ def run(
     return 128 + stop.number if stop.number else code
 
 
-def _start(
-    path: str, slot: Slot, folder: Path, shim: Path, words: Sequence[str], max_failed: int
-) -> _Agent:
+def _gate(slot: Slot) -> tuple[str, ...]:
+    """Leases that keep others from measuring on a device, or having it as a whole: one of each."""
+    return tuple(min(names(slot.device, slot.cores)) for names in (whole_replicate, lease_names))
+
+
+def _start(path: str, slot: Slot, log: Path, assignment: Assignment, max_failed: int) -> _Agent:
     """Start an agent in a new folder: W&B's client obeys a file wandb/settings where it starts."""
-    log = folder / f"{slot.name.replace(':', '')}.log"
-    assignment = Assignment(words=tuple(words), counted=str(log.with_suffix(".counted")))
+    folder, shim = log.parent, _shim(log, assignment.turns)
     environment = {
         **job_environment(os.environ, slot),
         **assignment.environment(),
@@ -226,15 +258,29 @@ def _wait(agents: Sequence[_Agent], screen: Screen, stop: StopSignals) -> int:
     return code
 
 
-def _shim(folder: Path) -> Path:
-    """A folder with the `python` that agents start."""
-    shim = folder / "bin"
+def _shim(log: Path, turns: Mapping[str, int]) -> Path:
+    """A folder with the `python` that an agent starts, once these leases are shared with it."""
+    shim = log.with_suffix(".bin")
     shim.mkdir()
-    script = shim / "python"
+    script, places = shim / "python", lease_folder() or shim
     place = wandb_variables().get(WANDB_DIR)  # the agent has its own, and would pass it on
     export = f"export {WANDB_DIR}={shlex.quote(place)}" if place else f"unset {WANDB_DIR}"
     here = shlex.quote(str(Path.cwd()))
-    text = SHIM.format(python=sys.executable, folder=here, variables=export)
+    share = [
+        SHARE.format(
+            descriptor=descriptor,
+            following=descriptor + len(DESCRIPTORS),
+            **{kind: shlex.quote(str(places / f"{name}.{kind}")) for kind in ("lock", "next")},
+        )
+        for name, descriptor in turns.items()
+    ]
+    text = SHIM.format(
+        python=sys.executable,
+        folder=here,
+        variables=export,
+        turns="".join(share),
+        handed_over="".join(f"exec {descriptor}>&-\n" for descriptor in turns.values()),
+    )
     script.write_text(text, encoding="utf-8")
     script.chmod(0o755)
     return shim
