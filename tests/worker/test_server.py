@@ -17,6 +17,12 @@ from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.trial import protocol
 from xla_sweeps.worker import server
 
+WRONG = (
+    "from xla_sweeps.schema.measurement import ModeOutcome as Outcome; "
+    "from xla_sweeps.trial.protocol import Warmed; "
+    "return Warmed(outcome=Outcome(status='ok', steady_memory_bytes=-7), call_s=1.0, sync_s=0.0)"
+)
+
 STUB = """
 import os, sys
 from xla_sweeps.worker import server
@@ -52,6 +58,7 @@ def test_a_clock_that_a_model_replaces_is_restored_with_the_next_message() -> No
             "raise type('E', (Exception,), {'__str__': lambda self: 1 / 0})()",
             "E: (its message cannot be shown)",
         ),
+        (WRONG, "Expected `int` >= 0 - at `$.outcome.steady_memory_bytes`"),
         ("os.close(descriptor); raise ValueError", "closed a file descriptor that it did not open"),
     ],
 )

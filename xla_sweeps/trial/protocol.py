@@ -185,7 +185,7 @@ Reply = Ready | ModeReady | Warmed | Timed | Finished | Failed
 
 Message = Event | Reply
 
-_MESSAGES: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
+MESSAGES: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 REQUESTS: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
 """Decodes the line of a request; raises `msgspec.DecodeError` for anything else."""
 
@@ -213,7 +213,7 @@ class Reader:
             line = b"".join((*self._parts, end))
             self._parts, self._pending = [], 0
             try:
-                yield _redact(_MESSAGES.decode(line))
+                yield _redact(MESSAGES.decode(line))
             except msgspec.DecodeError:
                 self._junk += len(line) + 1
         self._parts.append(rest)

@@ -33,7 +33,11 @@ class Channel:
         self.stage = protocol.Stage(phase=Phase.IMPORT)
 
     def send(self, message: protocol.Message) -> None:
-        """Send one message; without a parent, this process ends."""
+        """Send one message; without a parent, this process ends.
+
+        Raises:
+            msgspec.ValidationError: it holds what the parent would not take for a message.
+        """
         if isinstance(message, protocol.Stage):
             self.stage = message
             sys.audit(f"xla_sweeps.worker.{message.phase}")
@@ -42,8 +46,10 @@ class Channel:
         elif isinstance(message, protocol.Finished):
             sys.audit("xla_sweeps.worker.finished")
         vars(time).update(_CLOCKS)
+        content = protocol.encode(message)
+        protocol.MESSAGES.decode(content)
         try:
-            self._out.write(protocol.encode(message))
+            self._out.write(content)
         except OSError:  # the parent is gone, or the model's code closed the descriptor
             traceback.print_exc()
             end(CHANNEL_LOST_CODE)

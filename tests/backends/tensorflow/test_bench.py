@@ -17,7 +17,7 @@ from desk import Heard, desk_of, prepare_modes, set_up, warm_modes
 from factories import TRIAL
 
 from xla_sweeps.backends.keras import building
-from xla_sweeps.backends.tensorflow import modes
+from xla_sweeps.backends.tensorflow import memory, modes
 from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.schema.measurement import Flag, Status
 from xla_sweeps.schema.modes import Mode
@@ -40,6 +40,25 @@ def job(trial: Trial, replicate: int = 0) -> ReplicateJob:
 def bench() -> Bench:
     with tf.device("/device:CPU:0"):
         return set_up(job(SMALL), Heard())
+
+
+def test_what_building_left_behind_is_not_taken_for_what_is_kept(bench: Bench) -> None:
+    def leave_behind() -> None:
+        cycle: list[Any] = [tf.zeros(2**23)]
+        cycle.append(cycle)
+
+    if memory.counted_bytes(bench.device, "current") is None:
+        pytest.skip("TensorFlow's allocator does not count here")
+    gc.collect()
+    bench.note_kept()
+    other = replace(bench)
+    gc.disable()
+    try:
+        leave_behind()
+        other.note_kept()
+    finally:
+        gc.enable()
+    assert other.not_counted_bytes == pytest.approx(bench.not_counted_bytes, abs=2**20)
 
 
 def test_the_reference_is_computed_once_a_mode_is_not_close_to_eager(bench: Bench) -> None:

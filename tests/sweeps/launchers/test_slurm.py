@@ -43,7 +43,7 @@ def launcher(
 def drive(
     results: Path, *arguments: str, chunk: int = 1, notes: Notes | None = None, **options: str
 ) -> tuple[Outcome, Notes]:
-    engine = launcher(results, chunk=chunk, **options)
+    engine = launcher(results, chunk=chunk, ahead=0, cores=1, **options)
     return driving.drive(results, *arguments, launcher=engine, notes=notes)
 
 

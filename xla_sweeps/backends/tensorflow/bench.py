@@ -227,6 +227,7 @@ class Bench(KerasBench[modes.ModeExecutable]):
         On a CPU a weight from NumPy may lie in memory that is not the allocator's, and a large one
         counts as the free piece that it was given.
         """
+        gc.collect()
         counted = memory.counted_bytes(self.device, "current")
         self.not_counted_bytes = memory.bytes_of(self.kept_on_device()) - (counted or 0)
 
