@@ -250,7 +250,8 @@ class Replicate:
         """Warm up a mode; its compile time is the first call's beyond that of a steady call."""
         tell, model, entry = self._tell, self._model, self._prepared[label]
         tell(protocol.Stage(phase=Phase.WARMUP, mode=label))
-        gc.collect()  # what is left of earlier stages is not this mode's memory
+        if not any(one.outcome.warmup_calls for one in self._prepared.values()):
+            gc.collect()  # what earlier stages left is no mode's memory
         model.reset_steady_memory()
         warm = timing.warm_up(
             entry.executable,
