@@ -10,6 +10,8 @@ from typing import Any
 import keras
 from engine_desk import ENGINE, PLANTED, Desk, network
 
+from xla_sweeps.schema.trial import Precision
+
 
 def is_jitted(values: Any) -> bool:
     """True within `jax.jit`; gradients alone wrap the numbers themselves."""
@@ -43,6 +45,13 @@ class TracedGradient(keras.layers.Layer):  # type: ignore[misc]
 
 def changed_by_tracing() -> Any:
     """The modes' statuses, of models that compute something else where they are traced."""
-    given = {"call": Traced, "train_step": TracedGradient}
-    desks = [Desk(functools.partial(network, kind), name) for name, kind in given.items()]
+    given = (
+        ("call", Traced, Precision.FLOAT32),
+        ("train_step", TracedGradient, Precision.FLOAT32),
+        ("predict", Traced, Precision.MIXED_BFLOAT16),
+    )
+    desks = [
+        Desk(functools.partial(network, kind), name, precision=precision)
+        for name, kind, precision in given
+    ]
     return [desk.statuses() for desk in desks]

@@ -136,7 +136,7 @@ def measure(function: str, **given: Any) -> tuple[dict[str, ModeOutcome], list[F
 
 
 def measured(trial: Trial) -> tuple[dict[str, ModeOutcome], list[Flagged]]:
-    job = ReplicateJob(trial=trial, replicate=1, modes=MODES, order_seed=0)
+    job = ReplicateJob(trial=trial, replicate=1, modes=trial.modes, order_seed=0)
     heard = Heard()
     outcomes = warm_modes(job, set_up(job, heard), heard)
     return outcomes, [one.flagged for one in heard.events if isinstance(one, protocol.Caveat)]
@@ -186,8 +186,15 @@ def test_a_mode_that_is_wrong_in_every_call_keeps_its_own_reason() -> None:
     assert not any("new model" in failure.message for failure in failures if failure)
 
 
-def test_a_model_of_half_precision_by_its_own_code_is_judged_as_such() -> None:
-    outcomes, _ = measure("half_scaled")
+@pytest.mark.parametrize(
+    ("scenario", "modes"),
+    [(Scenario.CALL, MODES), (Scenario.PREDICT, ("eager", "graph_host", "predict_xla"))],
+)
+def test_a_model_of_half_precision_by_its_own_code_is_judged_as_such(
+    scenario: Scenario, modes: tuple[str, ...]
+) -> None:
+    spec = built_models.own("net.py:half_scaled", input_spec=INPUT)
+    outcomes, _ = measured(replace(TRIAL, model=spec, scenario=scenario, modes=modes))
     agreed = [one.agreement for one in outcomes.values() if one.agreement]
     assert [(one.status, one.failure) for one in outcomes.values()] == [(Status.OK, None)] * 3
     assert len(agreed) == 3
@@ -204,8 +211,19 @@ def test_a_model_of_half_precision_by_its_own_code_is_not_held_to_float32_at_oth
     assert max(one.agreement.rmse_rel or 0.0 for one in outcomes.values() if one.agreement) > 1e-3
 
 
-def test_an_error_of_a_percent_does_not_hide_in_the_half_precision_of_a_models_own_code() -> None:
-    outcomes, _ = measure("half_off")
-    failures = [outcomes[label].failure for label in ("graph", "xla")]
+@pytest.mark.parametrize(
+    ("scenario", "modes"),
+    [
+        (Scenario.CALL, MODES),
+        (Scenario.PREDICT, ("eager", "graph_host", "predict_xla")),
+        (Scenario.COLD_START, MODES[1:]),
+    ],
+)
+def test_an_error_of_a_percent_does_not_hide_in_the_half_precision_of_a_models_own_code(
+    scenario: Scenario, modes: tuple[str, ...]
+) -> None:
+    spec = built_models.own("net.py:half_off", input_spec=INPUT)
+    outcomes, _ = measured(replace(TRIAL, model=spec, scenario=scenario, modes=modes))
+    failures = [outcomes[label].failure for label in modes[-2:]]
     assert [failure.message[:11] for failure in failures if failure] == ["in float32:"] * 2
-    assert outcomes["eager"].status is Status.OK
+    assert all(outcomes[label].status is Status.OK for label in modes[:-2])

@@ -25,7 +25,7 @@ from xla_sweeps.backends.keras.synchronization import busy_side
 from xla_sweeps.config.own_inputs import changed_of, is_seed, states_of
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.measurement import INPUTS, Agreement, Failure, Flag, Flagged, Phase
-from xla_sweeps.schema.modes import Execution, Mode, Scenario, mode_of
+from xla_sweeps.schema.modes import Entry, Execution, Mode, Scenario, mode_in, mode_of
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import Precision, Trial
 from xla_sweeps.trial import protocol
@@ -35,6 +35,8 @@ from xla_sweeps.worker.agreement import Move
 from xla_sweeps.worker.backend import Tell
 
 REFERENCE_IMAGES = 2
+
+_OF_FORWARD = (Scenario.CALL, Scenario.PREDICT, Scenario.COLD_START)
 
 E = TypeVar("E", bound=Executable)
 
@@ -389,19 +391,20 @@ class KerasBench(ABC, Generic[E]):
     def find_flaw_in_float32(self, mode: Mode, tell: Tell) -> Failure | None:
         """The failure of a mode that differs from eager in float32 without TF32; None otherwise.
 
-        TF32 and half precision would hide an error of a percent.
+        TF32 and half precision would hide an error of a percent. Of a mode of Keras's own, or of a
+        saved model, a call that is executed in the same way is compared.
         """
         trial, exact = self.trial, self.built.precision is Precision.FLOAT32 and not self.trial.tf32
-        skipped = exact or mode.execution is Execution.EAGER or not self.deterministic
-        if skipped or trial.scenario not in (Scenario.CALL, Scenario.NEW_SHAPES):
+        kind, plain = self.forward_pass(mode)
+        if exact or plain is None or not self.deterministic:
             return None
         tell(protocol.Stage(phase=Phase.VERIFY, mode=str(mode), detail="in float32"))
-        alone = replace(trial, precision=Precision.FLOAT32, tf32=False)
+        alone = replace(trial, precision=Precision.FLOAT32, tf32=False, batches=1)
         try:
             with self.engine.without_tf32():
                 built = building.float64_twin(trial.model, self.built, "float32")
-                twin = type(self)(alone, self.device, built, self.facts, inputs=self.inputs[:1])
-                agreed = twin.agreement_of(mode, tell)
+                twin = kind(alone, self.device, built, self.facts, inputs=self.inputs[:1])
+                agreed = twin.agreement_of(plain, tell)
         except Exception:  # dtypes are fixed, or memory does not suffice: not known
             traceback.print_exc()
             return None
@@ -409,6 +412,16 @@ class KerasBench(ABC, Generic[E]):
             return None
         message = f"in float32: {agreed.reason}"
         return Failure(phase=Phase.VERIFY, kind="disagreement", message=message)
+
+    def forward_pass(self, mode: Mode) -> tuple[type[KerasBench[E]], Mode | None]:
+        """What calls the model alone, and its mode of the same execution; None where none has it.
+
+        That is the bench that names its engine.
+        """
+        kind = next(kind for kind in type(self).__mro__ if "engine" in vars(kind))
+        none = self.trial.scenario not in _OF_FORWARD or mode.execution is Execution.EAGER
+        role = Entry.FUNCTION, mode.execution, False
+        return kind, None if none else mode_in(mode.backend, role)
 
     def agreement_of(self, mode: Mode, tell: Tell) -> Agreement:
         """Agreement of a mode with eager on the first inputs; neither has run yet."""

@@ -29,7 +29,7 @@ from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.config.own_files import IMAGE_SIZES
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.measurement import Agreement, Block, Phase
-from xla_sweeps.schema.modes import Mode, mode_of
+from xla_sweeps.schema.modes import Execution, Mode, mode_of
 from xla_sweeps.schema.trial import LATER, InputSpec, Precision, Trial, parse_shape
 from xla_sweeps.trial import protocol
 from xla_sweeps.trial.failures import error_line
@@ -169,6 +169,10 @@ class ShapesBench(KerasBench[E]):
                 agreed = self._compare_at(name, outputs)
                 seen.append(replace(agreed, reason=agreed.reason and f"at {name}: {agreed.reason}"))
         return made, agreement.worst(seen)
+
+    def forward_pass(self, mode: Mode) -> tuple[type[KerasBench[E]], Mode | None]:
+        """Itself, with each shape."""
+        return type(self), None if mode.execution is Execution.EAGER else mode
 
     def agreement_of(self, mode: Mode, tell: Tell) -> Agreement:
         """Agreement of a mode with eager on the first inputs and on each shape; the worst counts.
