@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
 from argparse import Namespace
 from pathlib import Path
 
 import pytest
+from commands import Running
+from ended import wait_until
 
 from xla_sweeps.cli import trial
 from xla_sweeps.cli.agents import agents_command
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.overrides import keys_of
+from xla_sweeps.store.store import Store
 from xla_sweeps.sweeps.launchers.wandb_agents import COMMAND, command_of
 from xla_sweeps.sweeps.plan import AA_EVERY, MIN_TRIALS_FOR_AA, QUICK, count_for_twin
+from xla_sweeps.system.leases import LEASES, Leases
 from xla_sweeps.system.process import Assignment
 
 
@@ -42,6 +49,35 @@ def given(
         monkeypatch.setenv(name, value)
     assert trial.trial_command(words) == 0
     return asked
+
+
+@pytest.mark.parametrize(("stopped", "status"), [(False, "ok"), (True, "interrupted")])
+def test_a_trial_that_prepares_ahead_does_nothing_until_it_may_or_is_stopped(
+    stopped: bool, status: str, tmp_path: Path
+) -> None:
+    """A stopped one is told so by its run and its record, as if it had been measured."""
+    counted, places = tmp_path / "counted", {LEASES: str(tmp_path / "leases")}
+    mine = Assignment(shares=["core-0", "core-1", "use-core-0"], counted=str(counted))
+    words = ("model=mobilenet_v2", "effort=quick", "tracker=none", "device=cpu")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(LEASES, places[LEASES])
+        measuring = Leases(["core-0", "core-1"], holder="another trial")
+        assert not measuring.take()
+    running = Running(
+        "trial", *words, cwd=tmp_path, environment={**os.environ, **places, **mine.environment()}
+    )
+    assert wait_until(lambda: (tmp_path / "leases" / "use-core-0.lock").exists())
+    time.sleep(1)
+    assert {path.name for path in tmp_path.iterdir()} == {"leases"}
+    if stopped:
+        running.send_signal(signal.SIGTERM)
+    else:
+        measuring.close()
+    running.finish(143 if stopped else 0)
+    measuring.close()
+    ((record,),) = Store(tmp_path / "results").load().records.values()
+    assert record.status == status
+    assert "turns" in record.seconds
 
 
 def test_an_agents_trial_has_the_persons_words_and_an_a_a_twin_after_it(

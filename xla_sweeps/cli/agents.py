@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -70,8 +69,6 @@ def agents_command(arguments: Sequence[str]) -> int:
     require_login()
     slots = slots_for(options.devices)
     ahead, less = ahead_on(slots, options.ahead or 0)
-    if ahead and not shutil.which("flock"):
-        ahead, less = 0, f"--ahead={options.ahead} is 0 here: there is no command flock"
     warn(*filter(None, [less]))
     results_dir = options.results_dir or Path(RESULTS)
     words = [*options.overrides]

@@ -5,12 +5,14 @@ Without one, the arguments run a trial.
 
 from __future__ import annotations
 
+import os
 import pkgutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from xla_sweeps.cli import COMMANDS
 from xla_sweeps.errors import ConfigError, StoreError
+from xla_sweeps.system.process import Assignment
 from xla_sweeps.system.streams import output_error
 from xla_sweeps.version import __version__
 
@@ -68,9 +70,20 @@ def _run(arguments: list[str]) -> int:
         name = first.replace("-", "_")
         place = f"xla_sweeps.cli.{COMMANDS[first].module or name}:{name}_command"
         return int(pkgutil.resolve_name(place)(arguments[1:]))
+    _wait_to_prepare()
     from xla_sweeps.cli.trial import trial_command
 
     return trial_command(arguments)
+
+
+def _wait_to_prepare() -> None:
+    """Use no processor while an agent's other trial measures, if this one prepares ahead."""
+    assignment = Assignment.of(os.environ)
+    if not assignment.shares:
+        return
+    from xla_sweeps.system.leases import share_from_start
+
+    os.environ.update(share_from_start(assignment).environment())
 
 
 def _help() -> int:

@@ -144,8 +144,12 @@ def with_aa(tasks: Sequence[Task], compose: Callable[[Sequence[str]], Task]) -> 
 
 def count_for_twin(counted: Path, effort: str) -> bool:
     """Count one more trial of an agent, in its file; True if a twin follows, by the same rule."""
-    earlier = counted.read_text("utf-8").split() if counted.exists() else []
-    counted.write_text(" ".join([*earlier, effort]), encoding="utf-8")
+    with counted.open("a+", encoding="utf-8") as notes:  # of all agents of a device
+        notes.write(f"{effort} ")
+        notes.flush()
+        mine = notes.tell()
+        notes.seek(0)
+        *earlier, _ = notes.read(mine).split()
     first = MIN_TRIALS_FOR_AA - 1 if effort == QUICK else 0
     return (earlier.count(effort) - first) % AA_EVERY == 0
 

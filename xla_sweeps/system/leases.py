@@ -20,9 +20,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from types import MappingProxyType
 
+from msgspec.structs import replace
+
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.files import private_folder, tail
-from xla_sweeps.system.process import Readable, becomes_readable
+from xla_sweeps.system.process import Assignment, Readable, StopSignals, becomes_readable
 
 LEASES = "XLA_SWEEPS_LEASES"
 """Environment variable that names another folder for the leases."""
@@ -206,6 +208,15 @@ class Leases(AbstractContextManager["Leases"]):
         held, self._held = list(self._held.values()), {}
         _give_back(held)
         _give_back(self._next)
+
+
+def share_from_start(assignment: Assignment) -> Assignment:
+    """Wait for the leases that an assignment names, or for a signal; returns what is left of it."""
+    leases = Leases(assignment.shares, holder="an agent's trial", shared=True)
+    with StopSignals() as signals:
+        while leases.take() and not signals.number:
+            time.sleep(TRY_S)
+    return replace(assignment, shares=[], turns=leases.held, stopped=signals.number)
 
 
 def _give_back(locked: list[int]) -> None:

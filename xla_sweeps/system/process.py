@@ -63,7 +63,9 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         words: options that a person typed for every trial, in place of the command's.
         turns: descriptors of leases that it shares with the sweep's other trials, by name: it
             prepares beside them, and measures alone.
+        shares: names of such leases that it takes itself, before it does anything else.
         compiles_ahead: whether it also traces and compiles beside them.
+        stopped: the signal that stopped it while it waited for them; 0 for none.
         counted: the file in which an agent counts its trials, for the checks of its machine; or "".
         says_code: whether it writes its exit code too: a parent that ignores SIGCHLD gets none.
     """
@@ -73,6 +75,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     recorded: str = ""
     together: tuple[str, ...] = ()
     turns: dict[str, int] = {}
+    shares: list[str] = []
+    stopped: int = 0
     compiles_ahead: bool = False
     words: tuple[str, ...] = ()
     counted: str = ""

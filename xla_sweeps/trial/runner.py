@@ -124,6 +124,8 @@ def run_trial(
         Stop() as stop,
         stop_signals(stop) as signals,
     ):
+        if assignment.stopped:
+            signal.raise_signal(assignment.stopped)
         take_in(store, warn=screen.warn)
         _require_unmeasured(assignment, store, identifier)
         header = run_header(
@@ -142,7 +144,7 @@ def run_trial(
         tracker.open(header)
         _run_all(session, replicates)
         result = _conclude(session)
-        if assignment.counted and session.leases:  # an agent's: a twin may follow in this process
+        if assignment.counted and session.leases:  # an agent's: a twin may follow, which has all
             session.leases.close()
         return result
 

@@ -9,7 +9,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from xla_sweeps.sweeps.launchers.job import End, Ended, Job, end_of, ended_with, start, wait
+from xla_sweeps.sweeps.launchers.job import (
+    End,
+    Ended,
+    Job,
+    end_of,
+    ended_with,
+    one_replicate,
+    start,
+    wait,
+)
+from xla_sweeps.system.process import Assignment
 
 
 @pytest.mark.parametrize(
@@ -43,7 +53,8 @@ def test_a_job_that_was_preempted_counts_its_own_records_and_names_them(tmp_path
     folder = tmp_path / "logs" / "sweeps" / "s"
     job = Job(arguments=(), log=folder / "job.log", known_records=3)
     for _ in range(2):
-        process = start(job, [sys.executable, "-c", code], environment=os.environ)
+        command, mine = [sys.executable, "-c", code], one_replicate(job)
+        process = start(job, command, environment=os.environ, assignment=mine)
         assert wait(process, job) == 0
     assert job.log.read_text().split() == ["3", "4"]
     ended = ended_with(0, job, slot="n0")
@@ -54,6 +65,6 @@ def test_a_job_that_was_preempted_counts_its_own_records_and_names_them(tmp_path
 def test_a_job_that_writes_nothing_is_killed_and_its_log_says_so(tmp_path: Path) -> None:
     log = tmp_path / "logs" / "sweeps" / "s" / "job.log"
     job = Job(arguments=("60",), log=log, silent_s=0.2)
-    process = start(job, ["sleep"], environment=os.environ)
+    process = start(job, ["sleep"], environment=os.environ, assignment=Assignment())
     assert end_of(wait(process, job)) is End.BROKEN
     assert log.read_text() == "\nhung: not a line for 0 s; killed\n"

@@ -41,7 +41,7 @@ parameters:
 """
 
 
-SLURM = ("--slurm", "mem=900", "--slurm", "cpus-per-task=2")
+SLURM = ("--slurm", "mem=900", "--slurm", "cpus-per-task=2", "--slurm", "gres=none")
 
 
 def swept(
@@ -112,7 +112,6 @@ def test_a_trial_of_several_replicates_shares_a_node_of_ray_between_them(tmp_pat
     assert Counter(record.replicate for record in records) == {0: 2, 1: 2}
     assert overlaps(map(ran, records))
     assert not overlaps(map(measured, records))
-    assert all(record.seconds["turns"] >= 0 for record in records)
 
 
 @pytest.mark.exhaustive  # daily: a sweep of test_sweep.py

@@ -203,8 +203,6 @@ def joined(kind: str, server: WandbServer, folder: Path, *words: str) -> str:
     return run(server, folder, *starting(kind, folder), *words, PYTHON=str(python)).stdout
 
 
-FIELDS = ("variables", "turns", "handed_over")
-
 AGENTS_KINDS = ("command", "agents", "slurm_agents.sbatch")
 
 LAUNCHERS = (*("wandb", "local", "ray"), pytest.param("slurm", marks=needs_slurm))
@@ -334,8 +332,7 @@ def test_offline_runs_of_ones_own_model_are_synced_later(
 
 def test_a_child_that_a_signal_killed_counts_as_a_failure(tmp_path: Path) -> None:
     shim = tmp_path / "python"
-    none = dict.fromkeys(("variables", "turns", "handed_over"), "")
-    shim.write_text(SHIM.format(python=sys.executable, folder=tmp_path, **none))
+    shim.write_text(SHIM.format(python=sys.executable, folder=tmp_path, variables=""))
     shim.chmod(0o755)
     run_program(shim, "-c", "import os; os.kill(os.getpid(), 9)", code=137)
     run_program(shim, "-c", "raise SystemExit(3)", code=3)

@@ -1,7 +1,7 @@
 """Run a job: the command that a person would type, its log, and how it ended.
 
-Every launcher starts jobs with `start`, waits with `wait` and reports `ended_with`, here or on a
-node of a cluster. `Job` and `Ended` travel there and back.
+Every launcher starts jobs with `start_in_turn`, waits with `wait` and reports `ended_with`, here or
+on a node of a cluster. `Job` and `Ended` travel there and back.
 """
 
 from __future__ import annotations
@@ -118,15 +118,11 @@ def start(
     command: Sequence[str],
     *,
     environment: Mapping[str, str],
-    assignment: Assignment | None = None,
+    assignment: Assignment,
     cores: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start a job, with its output appended to its log; arguments as of `start_process`.
-
-    By default its assignment is `one_replicate`.
-    """
+    """Start a job, with its output appended to its log; arguments as of `start_process`."""
     make_log_folder(job.log)
-    assignment = assignment or one_replicate(job)
     with job.log.open("ab") as output:
         return start_process(
             [*command, *job.arguments],

@@ -7,6 +7,7 @@ same versions of Python, Ray and this package on every node.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import socket
 import time
@@ -15,8 +16,6 @@ from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
-
-import msgspec
 
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.environment_options import WANDB_DIR
@@ -37,7 +36,7 @@ from xla_sweeps.sweeps.launchers.job import (
     start_in_turn,
     wait,
 )
-from xla_sweeps.sweeps.launchers.slots import Slot, ahead_on
+from xla_sweeps.sweeps.launchers.slots import MEMORY_GIB, Slot, ahead_on
 from xla_sweeps.system.devices import Device, cores_of_one, devices
 from xla_sweeps.system.files import scratch_folder
 from xla_sweeps.system.installation import how_to_install
@@ -126,12 +125,14 @@ class RayLauncher(Launcher):
         Those that prepare ahead share a node, and its processes, of which a new one would disturb.
         """
         calls = 0 if self._ahead else 1
-        task = self._ray.remote(max_calls=calls, max_retries=0, **self._resources(job))(run_job)
+        given = self._resources(job)
+        ahead = self._ahead > 0 and not given["num_gpus"]
+        task = self._ray.remote(max_calls=calls, max_retries=0, **given)(run_job)
         key = f"{id(job)}-{job.log.name}"
         job = replace(job, log=job.log.absolute())
-        mine = Assignment(compiles_ahead=self._compiles_ahead and self._ahead > 0)
+        compiles = ahead and self._compiles_ahead
         ref = task.remote(
-            job, self._command, key, self._notes, ahead=self._ahead > 0, assignment=mine
+            job, self._command, key, self._notes, ahead=ahead, compiles_ahead=compiles
         )
         future: Future[Ended] = Future()
         self._jobs[future] = (ref, key)
@@ -179,7 +180,11 @@ class RayLauncher(Launcher):
         if any(node["Resources"].get("GPU") for node in nodes):
             return {"num_gpus": 1, "num_cpus": 1, **chosen}
         cores = min((int(node["Resources"]["CPU"]) for node in nodes), default=1)
-        return {"num_cpus": max(1, cores // (1 + self._ahead)), "num_gpus": 0, **chosen}
+        if self._ahead:
+            share = math.floor(1e4 * cores / (1 + self._ahead)) / 1e4  # as exact as Ray counts
+            memory = MEMORY_GIB * 2**30
+            return {"num_cpus": share, "num_gpus": 0, "memory": memory, **chosen}
+        return {"num_cpus": cores, "num_gpus": 0, **chosen}
 
     def _ahead_of(self, asked: int) -> int:
         """Number of trials that prepare beside one on every node; a warning where it is less."""
@@ -261,17 +266,25 @@ def run_job(
     notes: Any,
     *,
     ahead: bool,
-    assignment: Assignment,
+    compiles_ahead: bool,
 ) -> Ended:
     """Run one job on a node, with a results folder of its own, whose records are copied back.
 
-    With `ahead`, it prepares beside another one there. One that still waits to do so is cancelled.
+    With `ahead`, it prepares beside another one there; until it may, it counts as waiting, which a
+    stop cancels.
     """
     import ray
 
     node = f"{socket.gethostname()}:{ray.get_runtime_context().get_node_id()[:6]}"
     if ahead and (why := without_leases()):
         return Ended(how=End.BROKEN, slot=node, detail=f"--ahead: {why}")
+
+    def note_start() -> None:
+        with contextlib.suppress(Exception):
+            ray.get(notes.note_start.remote(key, node), timeout=10)
+
+    if not ahead:
+        note_start()
     with scratch_folder() as folder, Stop() as never:
         results = folder / "results"
         arguments = (*_elsewhere(job), f"results_dir={results}")
@@ -287,14 +300,14 @@ def run_job(
             job,
             command,
             environment=variables,
-            assignment=msgspec.structs.replace(assignment, parent=os.getpid()),
+            assignment=Assignment(parent=os.getpid(), compiles_ahead=compiles_ahead),
             cores=cores,
             turns=turns,
             stop=never,
         )
         assert process is not None
-        with contextlib.suppress(Exception):
-            ray.get(notes.note_start.remote(key, node), timeout=10)
+        if ahead:
+            note_start()
 
         def stop_if_asked() -> None:
             with contextlib.suppress(Exception):

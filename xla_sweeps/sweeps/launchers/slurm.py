@@ -105,6 +105,11 @@ class SlurmLauncher(Launcher):
     def __init__(self, request: LauncherRequest) -> None:
         self._warn, self._command = request.warn, list(request.command)
         self._options, self._ahead = _checked(request.options)
+        if self._ahead and self._options.get("gres") != "none":
+            self._warn(
+                f"{self._ahead[0]} is 0 on a GPU, where what waits keeps its memory; on nodes "
+                "without: --slurm gres=none"
+            )
         self._chunk: int = request.options.get("chunk", 1)
         self._queue_limit: int = request.options.get("slots", QUEUE_LIMIT)
         self._most = self._queue_limit  # tasks that the site takes at once, as far as it is known

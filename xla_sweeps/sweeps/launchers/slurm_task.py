@@ -16,11 +16,13 @@ import subprocess
 import sys
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
+from xla_sweeps.errors import DeviceError
 from xla_sweeps.sweeps.launchers.job import (
     End,
     Ended,
@@ -53,9 +55,7 @@ class ListedJob(msgspec.Struct):
 class _Task:
     """The jobs of a task, several at once: one measures, the others prepare or wait."""
 
-    def __init__(self, ahead: int, *, compiles_ahead: bool) -> None:
-        self._ahead, self._turns = _ahead_here(ahead)
-        self._compiles_ahead = compiles_ahead and self._ahead > 0
+    def __init__(self) -> None:
         self._children: set[subprocess.Popen[bytes]] = set()
         self._stop = Stop()
         self.signals = StopSignals(
@@ -67,19 +67,21 @@ class _Task:
         for child in tuple(self._children):
             child.terminate()
 
-    def run_all(self, jobs: Sequence[ListedJob]) -> list[bool]:
+    def run_all(self, jobs: Sequence[ListedJob], *, ahead: int, compiles_ahead: bool) -> list[bool]:
         """Run them; returns which ended, False for those that were stopped before."""
-        with ThreadPoolExecutor(1 + self._ahead) as pool:
-            return list(pool.map(self._run, jobs))
+        ahead, turns = _ahead_here(ahead)
+        run = partial(self._run, turns=turns, compiles_ahead=compiles_ahead and ahead > 0)
+        with ThreadPoolExecutor(1 + ahead) as pool:
+            return list(pool.map(run, jobs))
 
-    def _run(self, listed: ListedJob) -> bool:
+    def _run(self, listed: ListedJob, *, turns: Collection[str], compiles_ahead: bool) -> bool:
         job = listed.job
         child = start_in_turn(
             job,
             listed.command,
             environment={"CUDA_DEVICE_ORDER": "PCI_BUS_ID", **os.environ},  # as Slurm numbers GPUs
-            assignment=replace(one_replicate(job), compiles_ahead=self._compiles_ahead),
-            turns=self._turns,
+            assignment=replace(one_replicate(job), compiles_ahead=compiles_ahead),
+            turns=turns,
             stop=self._stop,
         )
         if child is None:
@@ -97,9 +99,12 @@ class _Task:
 
 def _ahead_here(asked: int) -> tuple[int, Collection[str]]:
     """Number of jobs that prepare beside one on this node, and the leases that they share."""
-    if not asked:
+    try:
+        slot = slots_for(None)[0] if asked else None
+    except DeviceError:  # a GPU that cannot be used, as each trial says
+        slot = None
+    if slot is None:
         return 0, ()
-    slot = slots_for(None)[0]
     ahead, less = ahead_on([slot], asked)
     if less:
         print(less, flush=True)
@@ -118,10 +123,10 @@ def main() -> int:
         type=list[list[ListedJob]],
         dec_hook=lambda kind, text: kind(text),
     )
-    task = _Task(given.ahead, compiles_ahead=given.compile_ahead)
+    task = _Task()
     left = [one for one in tasks[int(os.environ["SLURM_ARRAY_TASK_ID"])] if not one.end.exists()]
     with task.signals:
-        ended = task.run_all(left)
+        ended = task.run_all(left, ahead=given.ahead, compiles_ahead=given.compile_ahead)
         if all(ended):
             return 0
         return _leave(task, left[ended.index(False)].end, sum(ended))

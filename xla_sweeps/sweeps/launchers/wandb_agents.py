@@ -2,8 +2,7 @@
 
 What is special about the agent: it counts only positive exit codes as failures, exits 0 when it
 gives up, starts whatever `python` is first on PATH, and leaves its child behind unless signals are
-forwarded. Agents of one device prepare beside each other: what they start waits, before it uses the
-processor, for the one that measures.
+forwarded.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from xla_sweeps.store.store import folder_below
 from xla_sweeps.sweeps.definition import load_sweep
 from xla_sweeps.sweeps.launchers import AHEAD, DEVICES, Launcher, Options, Screen
 from xla_sweeps.sweeps.launchers.job import wandb_variables
-from xla_sweeps.sweeps.launchers.slots import Slot, job_environment, places
+from xla_sweeps.sweeps.launchers.slots import Slot, job_environment, place_of, places
 from xla_sweeps.system.files import replace_whole, scratch_folder
-from xla_sweeps.system.leases import lease_folder, lease_names, whole_replicate
+from xla_sweeps.system.leases import to_prepare
 from xla_sweeps.system.process import (
     Assignment,
     StopSignals,
@@ -80,35 +79,16 @@ SHIM = """#!/usr/bin/env bash
 # becomes an exit code above 128, which it counts.
 cd {folder} || exit
 {variables}
+{python} -P "$@" &
+child=$!
 trap 'kill -TERM $child 2>/dev/null' TERM
 trap 'kill -INT $child 2>/dev/null' INT
-finish() {{
-  child=$1
-  while true; do
-    wait $child
-    code=$?
-    kill -0 $child 2>/dev/null || return $code
-  done
-}}
-{turns}
-{python} -P "$@" &
-{handed_over}
-finish $!
-exit $code
+while true; do
+  wait $child
+  code=$?
+  kill -0 $child 2>/dev/null || exit $code
+done
 """
-
-SHARE = """
-exec {descriptor}<>{lock} {following}<>{next}
-flock -s {following} &
-finish $! || exit
-flock -s {descriptor} &
-finish $! || exit
-exec {following}>&-
-"""
-"""Lines that take a lease as `system.leases` does to share it: the place of the next one first."""
-
-DESCRIPTORS = (20, 21)
-"""Descriptors of the leases that the shim shares, and hands over."""
 
 
 class AgentsLauncher(Launcher):
@@ -178,6 +158,7 @@ def run(
     """
     agents_folder = folder_below(results_dir.resolve(), "logs", "agents")
     folder = Path(tempfile.mkdtemp(prefix=f"{path.rpartition('/')[2]}-", dir=agents_folder))
+    shim = _shim(folder)
     agents: list[_Agent] = []
     with StopSignals() as stop:
         try:
@@ -187,14 +168,14 @@ def run(
                 if stop.number:
                     break
                 log = folder / f"{slot.name.replace(':', '')}.log"
-                turns = _gate(slot) if ahead else ()
+                counted = folder / f"{place_of(slot.name).replace(':', '')}.counted"
                 mine = Assignment(
                     words=tuple(words),
-                    counted=str(log.with_suffix(".counted")),
-                    turns=dict(zip(turns, DESCRIPTORS, strict=False)),
+                    counted=str(counted),
+                    shares=sorted(to_prepare(slot.device, slot.cores)) if ahead else [],
                     compiles_ahead=compiles_ahead,
                 )
-                agents.append(_start(path, slot, log, mine, max_failed))
+                agents.append(_start(path, slot, log, shim, mine, max_failed))
                 screen.running(slot.name, f"wandb agent {path}", log)
             code = _wait(agents, screen, stop)
         finally:
@@ -204,19 +185,15 @@ def run(
     return 128 + stop.number if stop.number else code
 
 
-def _gate(slot: Slot) -> tuple[str, ...]:
-    """Leases that keep others from measuring on a device, or having it as a whole: one of each."""
-    return tuple(min(names(slot.device, slot.cores)) for names in (whole_replicate, lease_names))
-
-
-def _start(path: str, slot: Slot, log: Path, assignment: Assignment, max_failed: int) -> _Agent:
+def _start(
+    path: str, slot: Slot, log: Path, shim: Path, assignment: Assignment, max_failed: int
+) -> _Agent:
     """Start an agent in a new folder: W&B's client obeys a file wandb/settings where it starts."""
-    folder, shim = log.parent, _shim(log, assignment.turns)
     environment = {
         **job_environment(os.environ, slot),
         **assignment.environment(),
         "PATH": f"{shim}{os.pathsep}{os.environ.get('PATH', '')}",
-        WANDB_DIR: str(folder),
+        WANDB_DIR: str(log.parent),
         "WANDB_AGENT_DISABLE_FLAPPING": "true",  # a model that does not compile is a result
         "WANDB_AGENT_MAX_INITIAL_FAILURES": str(max_failed),
         "WANDB_AGENT_KILL_DELAY": str(TERM_TIMEOUT_S),
@@ -225,7 +202,7 @@ def _start(path: str, slot: Slot, log: Path, assignment: Assignment, max_failed:
     command = python_command("wandb", "agent", "--forward-signals", *limits, path)
     with log.open("ab") as output:
         process = start_process(
-            command, output=output, environment=environment, cores=slot.cores, folder=folder
+            command, output=output, environment=environment, cores=slot.cores, folder=log.parent
         )
     return _Agent(slot, process, log)
 
@@ -258,29 +235,15 @@ def _wait(agents: Sequence[_Agent], screen: Screen, stop: StopSignals) -> int:
     return code
 
 
-def _shim(log: Path, turns: Mapping[str, int]) -> Path:
-    """A folder with the `python` that an agent starts, once these leases are shared with it."""
-    shim = log.with_suffix(".bin")
+def _shim(folder: Path) -> Path:
+    """A folder with the `python` that agents start."""
+    shim = folder / "bin"
     shim.mkdir()
-    script, places = shim / "python", lease_folder() or shim
+    script = shim / "python"
     place = wandb_variables().get(WANDB_DIR)  # the agent has its own, and would pass it on
     export = f"export {WANDB_DIR}={shlex.quote(place)}" if place else f"unset {WANDB_DIR}"
     here = shlex.quote(str(Path.cwd()))
-    share = [
-        SHARE.format(
-            descriptor=descriptor,
-            following=descriptor + len(DESCRIPTORS),
-            **{kind: shlex.quote(str(places / f"{name}.{kind}")) for kind in ("lock", "next")},
-        )
-        for name, descriptor in turns.items()
-    ]
-    text = SHIM.format(
-        python=sys.executable,
-        folder=here,
-        variables=export,
-        turns="".join(share),
-        handed_over="".join(f"exec {descriptor}>&-\n" for descriptor in turns.values()),
-    )
+    text = SHIM.format(python=sys.executable, folder=here, variables=export)
     script.write_text(text, encoding="utf-8")
     script.chmod(0o755)
     return shim
