@@ -311,7 +311,7 @@ def outputs_of_own_classes() -> Any:
     """The heads that are read of a data class, and of a dictionary of a class of its own."""
     engine, ones = FRAMEWORK.benches[Scenario.CALL].engine, keras.ops.ones(2)
     heads = []
-    for held in (Held(ones), Own(logits=ones, more=[Held(2 * ones), None])):
+    for held in (Held(ones), Own(logits=ones, more=[Held(2 * ones), None], steps=3, name="a")):
         forward = functools.partial(lambda held, batch: held, held)
         call = call_of(forward, engine.narrow)
         heads.append([head.tolist() for head in engine.executables.read(call(None))])

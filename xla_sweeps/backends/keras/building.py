@@ -126,19 +126,21 @@ def call_of(forward: Callable[[Any], Any], narrowed: Callable[[Any], Any]) -> Ca
 def _present(outputs: Any) -> Any:
     """Outputs without those that are None, such as the attention that a model gives on request.
 
-    Dictionaries and data classes of the model's own become dictionaries, as Hugging Face's outputs.
+    Numbers and text of Python beside tensors are left out too, such as a length. Dictionaries and data classes of the model's own become dictionaries, as Hugging Face's outputs.
     `XlaSweepsError` if none is left.
     """
     heads = keras.tree.flatten(outputs)
     if any(isinstance(head, Mapping) or is_dataclass(head) for head in heads):
         outputs = keras.tree.map_structure(_as_dictionary, outputs)
         heads = keras.tree.flatten(outputs)
-    if all(output is not None for output in heads):
-        return outputs
     present = [output for output in heads if output is not None]
     if not present:
         raise XlaSweepsError("the model returns None; there is no output to compare")
-    return present
+    tensors = [output for output in present if not isinstance(output, _PLAIN)] or present
+    return outputs if len(tensors) == len(heads) else tensors
+
+
+_PLAIN = (int, float, complex, str, bytes, np.generic)
 
 
 def _as_dictionary(output: Any) -> Any:
