@@ -126,7 +126,8 @@ def call_of(forward: Callable[[Any], Any], narrowed: Callable[[Any], Any]) -> Ca
 def _present(outputs: Any) -> Any:
     """Outputs without those that are None, such as the attention that a model gives on request.
 
-    Numbers and text of Python beside tensors are left out too, such as a length. Dictionaries and data classes of the model's own become dictionaries, as Hugging Face's outputs.
+    Numbers and text of Python beside tensors are left out too, such as a length. Dictionaries and
+    data classes of the model's own become dictionaries, as Hugging Face's outputs.
     `XlaSweepsError` if none is left.
     """
     heads = keras.tree.flatten(outputs)
