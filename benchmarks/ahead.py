@@ -4,7 +4,8 @@
 
 Each turn measures one sweep of four trials three times, in an order that rotates: with `--ahead 0`,
 1, and 1 with `--compile-ahead`. The trials are MobileNetV3-Small and MobileNetV2 at
-96 px, in the usual modes and as an A/A pair of graph mode. Two figures of one trial differ where
+96 px, in the usual modes and as an A/A pair of graph mode; with `--backends three` eight small ones
+on TensorFlow, JAX and PyTorch each. Two figures of one trial differ where
 the interval of their difference excludes none: about 5 % of them do by chance; memory, which has
 no interval, where it differs by 2 %. The first lines compare each way with the first, the last ones
 compare turns of one way with each other.
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import shlex
 import statistics
 import subprocess
 import sys
@@ -24,6 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from benchmarks.ancestor import read, write
 
@@ -33,16 +36,19 @@ WAYS = {
     "compile ahead": ("--ahead", "1", "--compile-ahead"),
 }
 
-DEFINITION = {
-    "name": "ahead",
-    "method": "grid",
-    "parameters": {
+SWEEPS: dict[str, dict[str, Any]] = {
+    "one": {
         "model": {"values": ["mobilenet_v3_small", "mobilenet_v2"]},
         "modes": {"values": [["eager", "graph", "xla"], ["graph", "graph"]]},
         "resolution": {"value": 96},
-        "effort.duplicates": {"value": 0},
+    },
+    "three": {
+        "model": {"values": ["mnist_mlp", "tiny_dense"]},
+        "batch_size": {"values": [1, 8, 32, 128]},
+        "modes": {"value": ["graph", "xla", "jax_xla", "torch_compile"]},
     },
 }
+"""The sweep's parameters, by how many backends it has."""
 
 COLUMNS = {
     "speedup": ("speedup", "speedup_low", "speedup_high"),
@@ -76,13 +82,15 @@ class Figure:
         return math.log(self.high / self.low) / (2 * LIMIT) or MEMORY_ERROR
 
 
-def sweep(turn: int, way: str) -> list[Figure]:
-    """Measure the sweep one way."""
+def sweep(turn: int, way: str, backends: str, launch: Sequence[str]) -> list[Figure]:
+    """Measure the sweep one way, with further words of its command."""
+    parameters = {**SWEEPS[backends], "effort.duplicates": {"value": 0}}
+    definition = {"name": "ahead", "method": "grid", "parameters": parameters}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "ahead.yaml")
-        path.write_text(json.dumps(DEFINITION))
+        path.write_text(json.dumps(definition))
         program = [sys.executable, "-P", "-m", "xla_sweeps"]
-        words = [f"results_dir={folder}", "ui=quiet", "tracker=none", *WAYS[way]]
+        words = [f"results_dir={folder}", "ui=quiet", "tracker=none", *launch, *WAYS[way]]
         began = time.monotonic()
         _output([*program, "sweep", str(path), *words])
         seconds = time.monotonic() - began
@@ -169,6 +177,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--times", type=int, default=0, help="further turns to measure (default 0)")
+    parser.add_argument("--backends", choices=SWEEPS, default="one", help="in a trial")
+    parser.add_argument(
+        "--launch", default="", help="words of each sweep, as in '--launcher slurm --chunk 4'"
+    )
     parser.add_argument("--out", type=Path, default=Path("results/ahead.csv"), help="CSV file")
     options = parser.parse_args()
     figures = read(options.out, Figure)
@@ -177,7 +189,7 @@ def main() -> None:
         turn = 1 + max((one.turn for one in figures), default=-1)
         first = turn % len(ways)
         for way in ways[first:] + ways[:first]:
-            figures += sweep(turn, way)
+            figures += sweep(turn, way, options.backends, shlex.split(options.launch))
             print(f"{turn} {way}: {figures[-1].seconds:.0f} s", flush=True)
         write(figures, options.out)
     if figures:
