@@ -100,6 +100,11 @@ def half(*more):
 def half_scaled():
     return half(Scaled(dtype="mixed_bfloat16"))
 
+def half_stateful():
+    """One whose next answer depends on the last one."""
+    lstm = keras.layers.LSTM(3, stateful=True, dtype="mixed_bfloat16")
+    return keras.Sequential([keras.Input(batch_shape=(4, 4)), keras.layers.Reshape((4, 1)), lstm])
+
 def half_off():
     return half(Off(dtype="mixed_bfloat16"))
 
@@ -209,6 +214,18 @@ def test_a_model_of_half_precision_by_its_own_code_is_not_held_to_float32_at_oth
     statuses = {label: (one.status, one.failure) for label, one in outcomes.items()}
     assert statuses == dict.fromkeys(MODES, (Status.OK, None))
     assert max(one.agreement.rmse_rel or 0.0 for one in outcomes.values() if one.agreement) > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("scenario", "modes"), [(Scenario.CALL, MODES), (Scenario.PREDICT, ("eager", "predict_graph"))]
+)
+def test_a_model_with_a_state_is_compared_in_float32_from_its_first_state_on(
+    scenario: Scenario, modes: tuple[str, ...]
+) -> None:
+    spec = built_models.own("net.py:half_stateful", input_spec=INPUT)
+    outcomes, _ = measured(replace(TRIAL, model=spec, scenario=scenario, modes=modes))
+    statuses = {label: (one.status, one.failure) for label, one in outcomes.items()}
+    assert statuses == dict.fromkeys(modes, (Status.OK, None))
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,8 @@ class KerasBench(ABC, Generic[E]):
     """Float64 outputs for the first samples of each input that needed them; None if that failed."""
     moves: Sequence[Move] | None = None
     """Moves of eager's outputs by rounding of the inputs, one a head; only where needed too."""
+    flaws_in_float32: dict[Mode, Failure | None] = field(default_factory=dict)
+    """What was found of each mode of a call in float32, where that was asked."""
     seconds: dict[str, float] = field(default_factory=dict)
 
     step = staticmethod(building.forward_of)
@@ -391,14 +393,21 @@ class KerasBench(ABC, Generic[E]):
     def find_flaw_in_float32(self, mode: Mode, tell: Tell) -> Failure | None:
         """The failure of a mode that differs from eager in float32 without TF32; None otherwise.
 
-        TF32 and half precision would hide an error of a percent. Of a mode of Keras's own, or of a
-        saved model, a call that is executed in the same way is compared.
+        TF32 and half precision would hide an error of a percent. Of a mode of Keras's own a call
+        that is executed in the same way is compared.
         """
-        trial, exact = self.trial, self.built.precision is Precision.FLOAT32 and not self.trial.tf32
-        kind, plain = self.forward_pass(mode)
+        exact = self.built.precision is Precision.FLOAT32 and not self.trial.tf32
+        plain = self.forward_pass(mode)[1]
         if exact or plain is None or not self.deterministic:
             return None
-        tell(protocol.Stage(phase=Phase.VERIFY, mode=str(mode), detail="in float32"))
+        if plain not in self.flaws_in_float32:
+            tell(protocol.Stage(phase=Phase.VERIFY, mode=str(mode), detail="in float32"))
+            self.flaws_in_float32[plain] = self._compare_in_float32(plain, tell)
+            gc.collect()
+        return self.flaws_in_float32[plain]
+
+    def _compare_in_float32(self, plain: Mode, tell: Tell) -> Failure | None:
+        trial, (kind, _) = self.trial, self.forward_pass(plain)
         alone = replace(trial, precision=Precision.FLOAT32, tf32=False, batches=1)
         try:
             with self.engine.without_tf32():
@@ -424,10 +433,17 @@ class KerasBench(ABC, Generic[E]):
         return kind, None if none else mode_in(mode.backend, role)
 
     def agreement_of(self, mode: Mode, tell: Tell) -> Agreement:
-        """Agreement of a mode with eager on the first inputs; neither has run yet."""
-        self.eager = self.eager_outputs(self.inputs)
-        executable = self.make(mode)
+        """Agreement of a mode with eager on the first inputs; neither has run yet.
+
+        Raises:
+            XlaSweepsError: two eager calls differ, so that it tells nothing.
+        """
+        self.call_eagerly(tell)
+        if not self.deterministic:
+            raise XlaSweepsError("two eager calls differ")
+        executable = self.bind(str(mode))
         executable.first_call_s()
+        self.reset_state()
         return self.verify_outputs(executable.outputs(), tell)
 
     def unread_names(self, executable: E) -> list[str]:

@@ -126,8 +126,9 @@ def call_of(forward: Callable[[Any], Any], narrowed: Callable[[Any], Any]) -> Ca
 def _present(outputs: Any) -> Any:
     """Outputs without those that are None, such as the attention that a model gives on request.
 
-    Numbers and text of Python beside tensors are left out too, such as a length. Dictionaries and
-    data classes of the model's own become dictionaries, as Hugging Face's outputs.
+    Numbers and text of Python beside tensors are left out too, such as a length, but not in
+    PyTorch, whose compiled calls may compute them. Dictionaries and data classes of the model's own
+    become dictionaries, as Hugging Face's outputs.
     `XlaSweepsError` if none is left.
     """
     heads = keras.tree.flatten(outputs)
@@ -137,7 +138,8 @@ def _present(outputs: Any) -> Any:
     present = [output for output in heads if output is not None]
     if not present:
         raise XlaSweepsError("the model returns None; there is no output to compare")
-    tensors = [output for output in present if not isinstance(output, _PLAIN)] or present
+    plain = () if keras.backend.backend() == "torch" else _PLAIN
+    tensors = [output for output in present if not isinstance(output, plain)] or present
     return outputs if len(tensors) == len(heads) else tensors
 
 
@@ -311,7 +313,7 @@ def float64_twin(spec: ModelSpec, built: BuiltModel, precision: str = "float64")
     if built.loaded.module is not None:
         module = copy.deepcopy(built.loaded.module)
         module = module.cpu().double() if precision == "float64" else module.float()
-        call = local.caller(module, built.inputs)
+        call = call_of(local.caller(module, built.inputs), lambda outputs: outputs)
         return replace(built, call=call, precision=Precision.FLOAT32)
     if built.loaded.keras_model is None:
         raise XlaSweepsError(f"the model's dtypes are fixed, so it cannot be built in {precision}")
@@ -343,6 +345,7 @@ def _in_other_types(spec: ModelSpec, built: BuiltModel, precision: str) -> Built
     precision, where it computes in another type than they are said to have.
     """
     model, usual = built.loaded.keras_model, built.loaded.forward
+    usual = getattr(usual, "of_usual_types", usual)
     layers = [model, *all_layers(model)]
     given = [getattr(layer, "dtype_policy", None) for layer in layers]
     if any(policy is None or policy.quantization_mode for policy in given):  # or of tf_keras
@@ -359,6 +362,7 @@ def _in_other_types(spec: ModelSpec, built: BuiltModel, precision: str) -> Built
             for layer, policy in zip(layers, given, strict=True):
                 layer.dtype_policy = policy
 
+    vars(forward)["of_usual_types"] = usual  # for a twin of the twin
     loaded = replace(built.loaded, forward=forward)
     call = call_of(built.step(loaded, spec), lambda outputs: outputs)
     return replace(built, loaded=loaded, call=call, precision=Precision.FLOAT32)
