@@ -67,8 +67,8 @@ SlurmdParameters=config_overrides
 MpiDefault=none
 SwitchType=switch/none
 MailProg=/bin/true
-NodeName=n0 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((controller_port + 1)) CPUs=4 RealMemory=1000 Gres=gpu:a100:2 State=UNKNOWN
-NodeName=n1 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((controller_port + 2)) CPUs=4 RealMemory=1000 Gres=gpu:v100:2 State=UNKNOWN
+NodeName=n0 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((controller_port + 1)) CPUs=4 RealMemory=10000 Gres=gpu:a100:2 State=UNKNOWN
+NodeName=n1 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((controller_port + 2)) CPUs=4 RealMemory=10000 Gres=gpu:v100:2 State=UNKNOWN
 PartitionName=gpu Nodes=n0,n1 Default=YES MaxTime=60 State=UP PriorityTier=1 PreemptMode=REQUEUE GraceTime=0
 PartitionName=vip Nodes=n0,n1 MaxTime=60 State=UP PriorityTier=10 PreemptMode=OFF
 CONF

@@ -14,6 +14,7 @@ import contextlib
 import fcntl
 import math
 import os
+import signal
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
@@ -216,6 +217,8 @@ def share_from_start(assignment: Assignment) -> Assignment:
     with StopSignals() as signals:
         while leases.take() and not signals.number:
             time.sleep(TRY_S)
+    if signals.number:  # another one, passed on by its parents, comes before the trial heeds any
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     return replace(assignment, shares=[], turns=leases.held, stopped=signals.number)
 
 

@@ -41,7 +41,7 @@ parameters:
 """
 
 
-SLURM = ("--slurm", "mem=900", "--slurm", "cpus-per-task=2", "--slurm", "gres=none")
+SLURM = ("--slurm", "mem=8200", "--slurm", "cpus-per-task=2", "--slurm", "gres=none")
 
 
 def swept(

@@ -86,7 +86,8 @@ def test_trials_go_to_the_kind_of_gpu_that_they_ask_for(tmp_path: Path) -> None:
 def test_preempted_trials_are_saved_requeued_and_finished(names: str, tmp_path: Path) -> None:
     """One in a task, or two of which one prepares ahead."""
     several = len(names)
-    engine = launcher(tmp_path, chunk=several, ahead=several - 1, cores=several)
+    memory = str(4100 * several)
+    engine = launcher(tmp_path, chunk=several, ahead=several - 1, cores=several, mem=memory)
     try:
         futures = [engine.submit(job(tmp_path, name, "sleep+ok")) for name in names]
         wait_for_claims(tmp_path, *names)

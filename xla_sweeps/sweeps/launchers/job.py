@@ -152,15 +152,18 @@ def start_in_turn(
     cores: Sequence[int] = (),
     turns: Collection[str],
     stop: Readable,
+    begin: Callable[[], object] = lambda: None,
 ) -> subprocess.Popen[bytes] | None:
     """`start` a job once nobody measures alone; None where `stop` was readable before.
 
-    `turns` are the leases that it shares while it prepares (`leases.to_prepare`), if any.
+    `turns` are the leases that it shares while it prepares (`leases.to_prepare`), if any. `begin`
+    is called once it has them.
     """
     leases = Leases(turns, holder=" ".join(job.arguments[:3]), shared=True)
     if becomes_readable(stop, 0) or not leases.wait(stop, partial(_note_wait, job)):
         leases.close()
         return None
+    begin()
     mine = msgspec.structs.replace(assignment, turns=leases.held)
     try:
         return start(job, command, environment=environment, assignment=mine, cores=cores)

@@ -188,8 +188,10 @@ class RayLauncher(Launcher):
 
     def _ahead_of(self, asked: int) -> int:
         """Number of trials that prepare beside one on every node; a warning where it is less."""
-        given = [(asked, "")]
-        for node in self._nodes() if asked else ():
+        given, nodes = [(asked, "")], self._nodes() if asked else []
+        if len({node["Resources"]["CPU"] for node in nodes}) > 1:
+            given = [(0, f"--ahead={asked} is 0 here: the nodes have unlike numbers of cores")]
+        for node in nodes:
             has = node["Resources"]
             device = Device(kind="gpu" if has.get("GPU") else "cpu", index=0, name="")
             slot = Slot(name="", device=device, cores=tuple(range(int(has["CPU"]))))
@@ -283,8 +285,6 @@ def run_job(
         with contextlib.suppress(Exception):
             ray.get(notes.note_start.remote(key, node), timeout=10)
 
-    if not ahead:
-        note_start()
     with scratch_folder() as folder, Stop() as never:
         results = folder / "results"
         arguments = (*_elsewhere(job), f"results_dir={results}")
@@ -304,10 +304,9 @@ def run_job(
             cores=cores,
             turns=turns,
             stop=never,
+            begin=note_start,
         )
         assert process is not None
-        if ahead:
-            note_start()
 
         def stop_if_asked() -> None:
             with contextlib.suppress(Exception):

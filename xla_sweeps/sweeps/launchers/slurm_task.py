@@ -9,6 +9,7 @@ SIGUSR1 (the time limit is near): the same, and the task requeues itself for the
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import signal
 import socket
@@ -34,6 +35,7 @@ from xla_sweeps.sweeps.launchers.job import (
     wait,
 )
 from xla_sweeps.sweeps.launchers.slots import ahead_on, slots_for
+from xla_sweeps.system.devices import free_memory_bytes
 from xla_sweeps.system.files import replace_whole
 from xla_sweeps.system.leases import to_prepare
 from xla_sweeps.system.process import StopSignals
@@ -105,7 +107,10 @@ def _ahead_here(asked: int) -> tuple[int, Collection[str]]:
         slot = None
     if slot is None:
         return 0, ()
-    ahead, less = ahead_on([slot], asked)
+    memory_mib = int(os.environ.get("SLURM_MEM_PER_NODE") or 0)
+    memory_mib = memory_mib or slot.core_count * int(os.environ.get("SLURM_MEM_PER_CPU") or 0)
+    free_bytes = min(free_memory_bytes(), memory_mib * 2**20 or math.inf)
+    ahead, less = ahead_on([slot], asked, free_bytes=free_bytes)
     if less:
         print(less, flush=True)
     return ahead, to_prepare(slot.device, slot.cores) if ahead else ()
