@@ -51,6 +51,12 @@ def given(
     return asked
 
 
+def processor_s(process: int) -> float:
+    """Seconds of processor time that a process has used."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
 @pytest.mark.parametrize(("stopped", "status"), [(False, "ok"), (True, "interrupted")])
 def test_a_trial_that_prepares_ahead_does_nothing_until_it_may_or_is_stopped(
     stopped: bool, status: str, tmp_path: Path
@@ -67,7 +73,9 @@ def test_a_trial_that_prepares_ahead_does_nothing_until_it_may_or_is_stopped(
         "trial", *words, cwd=tmp_path, environment={**os.environ, **places, **mine.environment()}
     )
     assert wait_until(lambda: (tmp_path / "leases" / "use-core-0.lock").exists())
+    spent_s = processor_s(running.pid)
     time.sleep(1)
+    assert processor_s(running.pid) < spent_s + 0.3
     assert {path.name for path in tmp_path.iterdir()} == {"leases"}
     if stopped:
         running.send_signal(signal.SIGTERM)
