@@ -14,6 +14,7 @@ import pytest
 from desk import Heard, set_up, warm_modes
 from factories import TRIAL
 
+from xla_sweeps.backends.keras.building import float64_twin
 from xla_sweeps.schema.measurement import Flag, Flagged, ModeOutcome, Status
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.trial import ReplicateJob, Trial, trial_id
@@ -204,6 +205,15 @@ def test_a_model_of_half_precision_by_its_own_code_is_judged_as_such(
     assert [(one.status, one.failure) for one in outcomes.values()] == [(Status.OK, None)] * 3
     assert len(agreed) == 3
     assert max(one.rmse_rel or 0.0 for one in agreed) > 1e-3, "more than rounding of float32"
+
+
+def test_a_twin_of_a_twin_computes_in_its_own_type() -> None:
+    trial = replace(TRIAL, model=built_models.own("net.py:half_scaled", input_spec=INPUT))
+    job = ReplicateJob(trial=trial, replicate=1, modes=("eager",), order_seed=0)
+    bench = set_up(job, Heard())
+    exact = float64_twin(trial.model, bench.built, "float32")
+    twins = (exact, float64_twin(trial.model, exact))
+    assert [each.call(bench.inputs[0]).dtype for each in twins] == ["float32", "float64"]
 
 
 def test_a_model_of_half_precision_by_its_own_code_is_not_held_to_float32_at_other_sizes() -> None:
