@@ -104,7 +104,7 @@ class SlurmLauncher(Launcher):
 
     def __init__(self, request: LauncherRequest) -> None:
         self._warn, self._command = request.warn, list(request.command)
-        self._options, self._ahead = _checked(request.options)
+        self._options, self._ahead = _check_options(request.options)
         if self._ahead and self._options.get("gres") != "none":
             self._warn(
                 f"{self._ahead[0]} is 0 on a GPU, where what waits keeps its memory; on nodes "
@@ -134,7 +134,7 @@ class SlurmLauncher(Launcher):
     @classmethod
     def preview(cls, options: Mapping[str, Any], *, jobs: int, results_dir: Path) -> str:
         """The batch script of the jobs that do not name an accelerator."""
-        chosen, ahead = _checked(options)
+        chosen, ahead = _check_options(options)
         folder = results_dir.resolve() / "slurm" / "TIME-PID"
         tasks = min(MAX_ARRAY, -(-jobs // int(options.get("chunk", 1))))
         listed = folder / "000001.jobs.json"
@@ -322,8 +322,8 @@ def _split(jobs: Sequence[_Submitted], size: int) -> Iterator[Sequence[_Submitte
     return (jobs[first : first + size] for first in range(0, len(jobs), size))
 
 
-def _checked(options: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
-    """The options of sbatch, and the words by which the jobs of a task prepare ahead.
+def _check_options(options: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
+    """Check the options of sbatch; returns them, and the words of what prepares ahead.
 
     Raises:
         ConfigError: one is no option of sbatch, or a task has no job that could prepare.
