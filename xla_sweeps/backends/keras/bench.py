@@ -36,8 +36,6 @@ from xla_sweeps.worker.backend import Tell
 
 REFERENCE_IMAGES = 2
 
-_OF_FORWARD = (Scenario.CALL, Scenario.PREDICT, Scenario.COLD_START)
-
 E = TypeVar("E", bound=Executable)
 
 
@@ -76,6 +74,9 @@ class KerasBench(ABC, Generic[E]):
 
     compared_inputs = INPUTS
     """Inputs on which outputs are compared."""
+
+    is_forward = True
+    """Whether what a mode computes is the model's forward pass alone."""
 
     starts_up = False
     """True where building the model pays what a process pays once, such as loading a compiler."""
@@ -428,7 +429,7 @@ class KerasBench(ABC, Generic[E]):
         That is the bench that names its engine.
         """
         kind = next(kind for kind in type(self).__mro__ if "engine" in vars(kind))
-        none = self.trial.scenario not in _OF_FORWARD or mode.execution is Execution.EAGER
+        none = not self.is_forward or mode.execution is Execution.EAGER
         role = Entry.FUNCTION, mode.execution, False
         return kind, None if none else mode_in(mode.backend, role)
 

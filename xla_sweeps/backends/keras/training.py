@@ -243,6 +243,7 @@ class Training(KerasBench[E]):
     trainer_class: ClassVar[type[Trainer]]
     trainer: Trainer
 
+    is_forward = False
     compared_inputs = 1
     """The first steps take one batch after the other."""
 

@@ -28,6 +28,8 @@ class DetectBench(Bench):
 
     nudged: dict[int, list[np.ndarray]] = field(default_factory=dict)
 
+    is_forward = False
+
     @staticmethod
     def step(loaded: LoadedModel, spec: ModelSpec) -> Callable[[Any], Any]:
         """The forward pass, and the boxes from it."""
