@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from xla_sweeps.sweeps.launchers.job import (
     start,
     wait,
 )
-from xla_sweeps.system.process import Assignment
+from xla_sweeps.trial.workers import Stop
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,14 @@ def test_how_a_job_ended_is_told_from_its_exit_code_and_last_line(
     assert ended == Ended(how=how, slot="n0", detail=detail)
 
 
+def started(job: Job, *command: str) -> subprocess.Popen[bytes]:
+    mine = one_replicate(job)
+    with Stop() as never:
+        process = start(job, command, environment=os.environ, assignment=mine, stop=never)
+    assert process is not None
+    return process
+
+
 def test_a_job_that_was_preempted_counts_its_own_records_and_names_them(tmp_path: Path) -> None:
     code = "from xla_sweeps.system.process import Assignment; import os; "
     code += "mine = Assignment.of(os.environ); open(mine.recorded, 'a').write('r\\n'); "
@@ -53,8 +62,7 @@ def test_a_job_that_was_preempted_counts_its_own_records_and_names_them(tmp_path
     folder = tmp_path / "logs" / "sweeps" / "s"
     job = Job(arguments=(), log=folder / "job.log", known_records=3)
     for _ in range(2):
-        command, mine = [sys.executable, "-c", code], one_replicate(job)
-        process = start(job, command, environment=os.environ, assignment=mine)
+        process = started(job, sys.executable, "-c", code)
         assert wait(process, job) == 0
     assert job.log.read_text().split() == ["3", "4"]
     ended = ended_with(0, job, slot="n0")
@@ -65,6 +73,6 @@ def test_a_job_that_was_preempted_counts_its_own_records_and_names_them(tmp_path
 def test_a_job_that_writes_nothing_is_killed_and_its_log_says_so(tmp_path: Path) -> None:
     log = tmp_path / "logs" / "sweeps" / "s" / "job.log"
     job = Job(arguments=("60",), log=log, silent_s=0.2)
-    process = start(job, ["sleep"], environment=os.environ, assignment=Assignment())
+    process = started(job, "sleep")
     assert end_of(wait(process, job)) is End.BROKEN
     assert log.read_text() == "\nhung: not a line for 0 s; killed\n"

@@ -1,7 +1,7 @@
 """Run a job: the command that a person would type, its log, and how it ended.
 
-Every launcher starts jobs with `start_in_turn`, waits with `wait` and reports `ended_with`, here or
-on a node of a cluster. `Job` and `Ended` travel there and back.
+Every launcher starts jobs with `start`, waits with `wait` and reports `ended_with`, here or on a
+node of a cluster. `Job` and `Ended` travel there and back.
 """
 
 from __future__ import annotations
@@ -113,27 +113,6 @@ class Ended:
     output: str = ""
 
 
-def start(
-    job: Job,
-    command: Sequence[str],
-    *,
-    environment: Mapping[str, str],
-    assignment: Assignment,
-    cores: Sequence[int] = (),
-) -> subprocess.Popen[bytes]:
-    """Start a job, with its output appended to its log; arguments as of `start_process`."""
-    make_log_folder(job.log)
-    with job.log.open("ab") as output:
-        return start_process(
-            [*command, *job.arguments],
-            output=output,
-            environment={**environment, **job.variables, **assignment.environment()},
-            cores=cores,
-            folder=job.folder if job.folder.is_dir() else None,
-            descriptors=assignment.turns.values(),
-        )
-
-
 def one_replicate(job: Job) -> Assignment:
     """One, besides the records that this very job made before it was preempted."""
     return Assignment(
@@ -143,22 +122,24 @@ def one_replicate(job: Job) -> Assignment:
     )
 
 
-def start_in_turn(
+def start(
     job: Job,
     command: Sequence[str],
     *,
     environment: Mapping[str, str],
     assignment: Assignment,
     cores: Sequence[int] = (),
-    turns: Collection[str],
+    turns: Collection[str] = (),
     stop: Readable,
     begin: Callable[[], object] = lambda: None,
 ) -> subprocess.Popen[bytes] | None:
-    """`start` a job once nobody measures alone; None where `stop` was readable before.
+    """Start a job, with its output appended to its log, once nobody measures alone.
 
-    `turns` are the leases that it shares while it prepares (`leases.to_prepare`), if any. `begin`
-    is called once it has them.
+    `turns` are the leases that it shares while it prepares (`leases.to_prepare`), if any; `begin`
+    is called once it has them. None where `stop` was readable before. Other arguments are as of
+    `start_process`.
     """
+    make_log_folder(job.log)
     leases = Leases(turns, holder=" ".join(job.arguments[:3]), shared=True)
     if becomes_readable(stop, 0) or not leases.wait(stop, partial(_note_wait, job)):
         leases.close()
@@ -166,14 +147,21 @@ def start_in_turn(
     begin()
     mine = msgspec.structs.replace(assignment, turns=leases.held)
     try:
-        return start(job, command, environment=environment, assignment=mine, cores=cores)
+        with job.log.open("ab") as output:
+            return start_process(
+                [*command, *job.arguments],
+                output=output,
+                environment={**environment, **job.variables, **mine.environment()},
+                cores=cores,
+                folder=job.folder if job.folder.is_dir() else None,
+                descriptors=mine.turns.values(),
+            )
     finally:
         leases.hand_over()
 
 
 def _note_wait(job: Job, holder: str) -> None:
     """Write to a job's log that it waits to be started, as its own stages are written there."""
-    make_log_folder(job.log)
     with contextlib.suppress(OSError), job.log.open("a", encoding="utf-8") as output:
         output.write(f"{time.strftime('%H:%M:%S')} wait     for its turn, after {holder}\n")
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from xla_sweeps.sweeps.launchers import AHEAD, DEVICES, Launcher, LauncherRequest, Options
-from xla_sweeps.sweeps.launchers.job import End, Ended, Job, ended_with, start_in_turn, wait
+from xla_sweeps.sweeps.launchers.job import End, Ended, Job, ended_with, start, wait
 from xla_sweeps.sweeps.launchers.slots import Slot, job_environment, place_of, places
 from xla_sweeps.system.devices import is_accelerator
 from xla_sweeps.system.leases import lease_names, to_prepare
@@ -138,7 +138,7 @@ class LocalLauncher(Launcher):
             together=self._together,
             compiles_ahead=self._compiles_ahead,
         )
-        process = running.process = start_in_turn(
+        process = running.process = start(
             job,
             self._command,
             environment=job_environment(os.environ, slot),

@@ -33,7 +33,7 @@ from xla_sweeps.sweeps.launchers.job import (
     Job,
     ended_with,
     make_log_folder,
-    start_in_turn,
+    start,
     wait,
 )
 from xla_sweeps.sweeps.launchers.slots import MEMORY_GIB, Slot, ahead_on
@@ -296,7 +296,7 @@ def run_job(
         with contextlib.suppress(XlaSweepsError):
             cores = cores_of_one(variables)
         turns = to_prepare(devices()[-1], cores) if ahead else ()
-        process = start_in_turn(
+        process = start(
             job,
             command,
             environment=variables,

@@ -31,7 +31,7 @@ from xla_sweeps.sweeps.launchers.job import (
     end_of,
     ended_with,
     one_replicate,
-    start_in_turn,
+    start,
     wait,
 )
 from xla_sweeps.sweeps.launchers.slots import ahead_on, slots_for
@@ -78,7 +78,7 @@ class _Task:
 
     def _run(self, listed: ListedJob, *, turns: Collection[str], compiles_ahead: bool) -> bool:
         job = listed.job
-        child = start_in_turn(
+        child = start(
             job,
             listed.command,
             environment={"CUDA_DEVICE_ORDER": "PCI_BUS_ID", **os.environ},  # as Slurm numbers GPUs
