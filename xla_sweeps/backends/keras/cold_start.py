@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from xla_sweeps.backends.keras.bench import E, KerasBench
+from xla_sweeps.backends.keras.bench import KerasBench
+from xla_sweeps.backends.keras.compared import E
 from xla_sweeps.backends.keras.synchronization import TRIVIAL_SYNCHRONIZATION
 from xla_sweeps.schema.measurement import Failure
 from xla_sweeps.worker.backend import Tell

@@ -21,8 +21,9 @@ import keras
 import numpy as np
 
 from xla_sweeps.backends.keras import building
-from xla_sweeps.backends.keras.bench import REFERENCE_IMAGES, E, KerasBench
+from xla_sweeps.backends.keras.bench import KerasBench
 from xla_sweeps.backends.keras.building import BuiltModel
+from xla_sweeps.backends.keras.compared import REFERENCE_IMAGES, E
 from xla_sweeps.backends.keras.rounding import errors_elsewhere, moves_on
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.keras.sources.inputs import draw

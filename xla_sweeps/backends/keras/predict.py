@@ -12,7 +12,8 @@ import keras
 import numpy as np
 
 from xla_sweeps.backends.keras import building
-from xla_sweeps.backends.keras.bench import E, KerasBench
+from xla_sweeps.backends.keras.bench import KerasBench
+from xla_sweeps.backends.keras.compared import E
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.modes import Execution, Mode

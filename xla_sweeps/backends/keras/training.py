@@ -13,8 +13,9 @@ import keras
 import numpy as np
 
 from xla_sweeps.backends.keras import building, own_training
-from xla_sweeps.backends.keras.bench import E, KerasBench
+from xla_sweeps.backends.keras.bench import KerasBench
 from xla_sweeps.backends.keras.building import BuiltModel
+from xla_sweeps.backends.keras.compared import E
 from xla_sweeps.backends.keras.executable import Engine
 from xla_sweeps.backends.keras.objective import Objective, objective_of
 from xla_sweeps.backends.keras.sources.inputs import is_floating, nudge_batch, widen
