@@ -1,4 +1,4 @@
-"""How much of a sweep's time `--ahead` saves where stages take as long as on an H100.
+"""Part of a sweep's time that `--ahead` leaves where stages take as long as on an H100.
 
     python -m benchmarks.long_stages [--trials 12] [--ahead 5] [--scale 1.0]
 

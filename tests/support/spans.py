@@ -1,4 +1,4 @@
-"""When trials ran and measured, from their records."""
+"""Times at which trials ran and measured, from their records."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from xla_sweeps.schema.record import Record
 
 
 def ran(record: Record) -> tuple[float, float]:
-    """When a trial began and ended, seconds."""
+    """Beginning and end of a trial, seconds."""
     times = map(datetime.fromisoformat, (record.started_at, record.finished_at))
     begun, ended = (time.timestamp() for time in times)
     return begun, ended
 
 
 def measured(record: Record) -> tuple[float, float]:
-    """When its first round began and its last one ended, ns."""
+    """Beginning of its first round and end of its last one, ns."""
     return record.rounds[0].started_ns, record.rounds[-1].finished_ns
 
 

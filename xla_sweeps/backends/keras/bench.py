@@ -40,7 +40,7 @@ class KerasBench(ComparedModel[E], ABC):
     """Makes one call on a batch; raises `ConfigError` where the model lacks the scenario."""
 
     is_forward = True
-    """Whether what a mode computes is the model's forward pass alone."""
+    """True where a mode computes the model's forward pass alone."""
 
     starts_up = False
     """True where building the model pays what a process pays once, such as loading a compiler."""
@@ -202,9 +202,9 @@ class KerasBench(ComparedModel[E], ABC):
         return Failure(phase=Phase.VERIFY, kind="disagreement", message=message)
 
     def forward_pass(self, mode: Mode) -> tuple[type[KerasBench[E]], Mode | None]:
-        """What calls the model alone, and its mode of the same execution; None where none has it.
+        """The bench that calls the model alone, and its mode of the same execution, if it has one.
 
-        That is the bench that names its engine.
+        It is the one that names its engine.
         """
         kind = next(kind for kind in type(self).__mro__ if "engine" in vars(kind))
         none = not self.is_forward or mode.execution is Execution.EAGER

@@ -58,7 +58,7 @@ class ComparedModel(Generic[E]):
     moves: Sequence[Move] | None = None
     """Moves of eager's outputs by rounding of the inputs, one a head; only where needed too."""
     flaws_in_float32: dict[Mode, Failure | None] = field(default_factory=dict)
-    """What was found of each mode of a call in float32, where that was asked."""
+    """Flaws of modes of a call in float32, where that was asked; None of one without."""
     seconds: dict[str, float] = field(default_factory=dict)
 
     compared_inputs = INPUTS

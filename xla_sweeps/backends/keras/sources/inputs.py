@@ -111,7 +111,7 @@ def as_batch(values: Sequence[np.ndarray], inputs: Sequence[InputSpec]) -> Any:
 def mix_inputs(inputs: Sequence[Any], *, put: Callable[[np.ndarray, Any], Any]) -> list[Any]:
     """New inputs, each with values of one batch and of the one after it, chosen by chance.
 
-    In a large one the choice repeats itself: to choose anew takes longer than all the rest.
+    In a large one the choice repeats itself: to choose again takes longer than all the rest.
     """
     rng = np.random.default_rng()
 
