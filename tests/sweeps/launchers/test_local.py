@@ -199,7 +199,7 @@ def test_compiling_ahead_without_preparing_ahead_is_refused() -> None:
             [Slot(name="gpu:0", device=Device(kind="gpu", index=0, name="d"))],
             1,
             0,
-            "what waits keeps memory of the GPU",
+            "waiting trials keep GPU memory",
         ),
     ],
 )

@@ -83,7 +83,7 @@ def test_a_stop_ends_the_running_trials_and_leaves_no_process(cluster: Any, tmp_
     launcher = RayLauncher(launch)
     assert (launcher.free("A100"), launcher.free("H100"), launcher.free("H100")) == (1000,) * 3
     assert warnings == [
-        "--ahead=1 is 0 here: what waits keeps memory of the GPU",
+        "--ahead=1 is 0 here: waiting trials keep GPU memory",
         "no node of the cluster has an H100 yet; its trials wait",
     ]
     words = [ray_task(f"t{number}", "sleep", tmp_path).words for number in range(5)]

@@ -329,7 +329,7 @@ def test_a_dry_run_shows_the_batch_script_with_cores_memory_and_time(
     assert run([*words, "--ahead", "2", "--compile-ahead", "--chunk", "3"]) == 0
     assert re.search(r"\.jobs\.json --ahead=2 --compile-ahead$", capsys.readouterr().err, re.M)
     assert run([*words, "--ahead", "2", "--chunk", "2"]) == 2
-    assert "give --chunk 3 or more" in capsys.readouterr().err
+    assert "--ahead=2 needs --chunk 3 or more" in capsys.readouterr().err
 
 
 def test_without_slurm_the_error_says_where_to_run_it(

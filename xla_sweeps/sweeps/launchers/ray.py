@@ -190,7 +190,7 @@ class RayLauncher(Launcher):
         """Number of trials that prepare beside one on every node; a warning where it is less."""
         given, nodes = [(asked, "")], self._nodes() if asked else []
         if len({node["Resources"]["CPU"] for node in nodes}) > 1:
-            given = [(0, f"--ahead={asked} is 0 here: the nodes have unlike numbers of cores")]
+            given = [(0, f"--ahead={asked} is 0 here: nodes differ in their number of cores")]
         for node in nodes:
             has = node["Resources"]
             device = Device(kind="gpu" if has.get("GPU") else "cpu", index=0, name="")

@@ -109,7 +109,7 @@ def ahead_on(
         count_noun(cores, "core"): cores - 1,
         f"{free_gib:.0f} GiB of free memory": int(free_gib / MEMORY_GIB / len(slots)) - 1,
         without_leases(): 0 if without_leases() else asked,
-        "what waits keeps memory of the GPU": 0 if slots[0].device.kind == "gpu" else asked,
+        "waiting trials keep GPU memory": 0 if slots[0].device.kind == "gpu" else asked,
     }
     reason = min(most, key=lambda why: most[why])
     left = max(0, min(asked, most[reason]))

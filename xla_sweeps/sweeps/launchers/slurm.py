@@ -107,8 +107,8 @@ class SlurmLauncher(Launcher):
         self._options, self._ahead = _check_options(request.options)
         if self._ahead and self._options.get("gres") != "none":
             self._warn(
-                f"{self._ahead[0]} is 0 on a GPU, where what waits keeps its memory; on nodes "
-                "without: --slurm gres=none"
+                f"{self._ahead[0]} is 0 on GPUs: waiting trials keep GPU memory; for CPU nodes add "
+                "--slurm gres=none"
             )
         self._chunk: int = request.options.get("chunk", 1)
         self._queue_limit: int = request.options.get("slots", QUEUE_LIMIT)
@@ -339,8 +339,7 @@ def _check_options(options: Mapping[str, Any]) -> tuple[dict[str, str], list[str
         return chosen, []
     if options.get("chunk", 1) <= ahead:
         raise ConfigError(
-            f"--ahead={ahead}: trials of one task prepare beside each other; give --chunk "
-            f"{ahead + 1} or more"
+            f"--ahead={ahead} needs --chunk {ahead + 1} or more: trials prepare ahead within one task"
         )
     compiling = ["--compile-ahead"] if options.get("compile-ahead") else []
     return chosen, [f"--ahead={ahead}", *compiling]
