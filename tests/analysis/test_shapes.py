@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from factories import TRIAL, change_blocks, failed_outcome, make_record
 
-from xla_sweeps.analysis.shapes import Price, Way, pays_from, price_of, steps_of
+from xla_sweeps.analysis.shapes import PADDED, Price, Way, pays_from, price_of, steps_of
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.terminal.shapes import answer, shapes_text
 from xla_sweeps.schema.measurement import Flag, Flagged, Status
@@ -119,6 +119,32 @@ def test_a_shape_that_is_given_twice_is_met_once_and_called_twice() -> None:
         assert way(once, name).once_s == way(twice, name).once_s
     assert way(twice, "xla").each_s.estimate == pytest.approx(0.002 * 72, rel=0.02)
     assert len(twice.shapes) == len(once.shapes) == 6
+
+
+def test_batches_are_padded_to_the_next_of_the_buckets_that_take_the_least() -> None:
+    """Of seven shapes six are small: two programs, of b8 and b64, serve them for long."""
+    small = ("b3", "b4", "b5", "b6", "b7", "b8")
+    price = priced(planted((*small, *["b64"] * 4), noise=0.001))
+    steps = {step.name: step.calls for step in price.steps}
+    assert list(steps) == [
+        "graph_dynamic",
+        "xla padded to b8, b64",
+        "xla padded to b5, b8, b64",
+        "xla",
+    ]
+    dynamic, two = way(price, "graph_dynamic"), way(price, "xla padded to b8, b64")
+    assert two.once_s.estimate == pytest.approx(2 * 4.0 - 0.002 * 72, rel=0.01)
+    assert two.each_s.estimate == pytest.approx(0.002 * (6 * 8 + 4 * 64), rel=0.01)
+    truth = (2 * 4.0 - 0.002 * 72 - (1.0 - 0.005 * 3)) / (0.005 * 289 - 0.002 * 304)
+    assert pays_from(dynamic, two).estimate == pytest.approx(truth, rel=0.02)
+    assert {one.name for one in price.ways if PADDED in one.name} == {
+        "xla padded to b64",
+        "xla padded to b8, b64",
+        "xla padded to b5, b8, b64",
+    }
+    lines = list(answer(price, small))
+    way_to_write = "pad each batch to the next of b8, b64, then jit_compile=True"
+    assert f"xla padded to b8, b64: {way_to_write}" in lines
 
 
 def test_sizes_beside_batch_sizes_are_not_padded() -> None:

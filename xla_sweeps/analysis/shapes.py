@@ -1,14 +1,16 @@
 """The price of shapes: seconds of first and later calls, and the calls from which a way pays. Pure.
 
-A way is a mode, or a mode whose batches are padded to the largest shape. Its seconds after n calls
-of each shape are `once + n * each`: `once` is what its first calls take more than later ones.
+A way is a mode, or a mode whose batches are padded to the next of some of the shapes, its buckets.
+Its seconds after n calls of each shape are `once + n * each`: `once` is what its first calls take
+more than later ones.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +31,10 @@ from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.schema.trial import LATER, parse_shape
 
 PADDED = " padded to "
-"""Words between mode and shape in the name of a way whose batches are padded."""
+"""Words between mode and buckets in the name of a way whose batches are padded."""
+
+MAX_BUCKETS = 3
+"""Most shapes to which batches are padded."""
 
 _LEAST_S = 1e-6
 """Seconds that no first call takes more than a later one: less than a clock shows."""
@@ -59,6 +64,7 @@ class Way:
     name: str
     once: Rounds
     each: Rounds
+    buckets: Sequence[str] = ()
     on_gpu: bool = False
 
     @property
@@ -91,7 +97,7 @@ class Price:
 
     Attributes:
         shapes: of each mode, in order.
-        ways: the modes, and padded ones.
+        ways: the modes; padded to the largest shape; and to several buckets where that is a step.
         steps: the ways that take the least, by the number of calls of each shape.
         recompiling: modes that compile again for each value; no way.
         failed: of each other mode its label, status and the message of its failure.
@@ -126,10 +132,12 @@ def price_of(summary: TrialSummary, records: Sequence[Record]) -> Price:
             )
         if label not in recompiling:
             ways += _ways_of(label, seconds, given, on_gpu=on_gpu)
+    steps = steps_of(ways)
+    least = {step.name for step in steps}
     return Price(
         shapes=shapes,
-        ways=ways,
-        steps=steps_of(ways),
+        ways=[way for way in ways if len(way.buckets) < 2 or way.name in least],
+        steps=steps,
         recompiling=recompiling,
         failed=[
             (mode.label, mode.status, mode.failure.message if mode.failure else "")
@@ -168,26 +176,42 @@ def _seconds_of(
 
 def _ways_of(
     label: str, parts: Mapping[str, Rounds], given: Sequence[str], *, on_gpu: bool
-) -> Iterable[Way]:
-    """A mode as a way; under XLA also with batches that are padded to the largest of all."""
+) -> Iterator[Way]:
+    """A mode as a way; under XLA also with batches that are padded to the next bucket."""
+
+    def way(called: Mapping[str, int], buckets: Sequence[str] = ()) -> Way:
+        """The mode where each of these shapes is called so often."""
+        pairs = [list(zip(parts[name], parts[name + LATER], strict=True)) for name in called]
+        extra = [[first - later for first, later in rounds] for rounds in pairs]
+        calls = [[times * one for one in parts[name + LATER]] for name, times in called.items()]
+        once, each = (
+            [np.sum(process, axis=0) for process in zip(*seconds, strict=True)]
+            for seconds in (extra, calls)
+        )
+        name = f"{label}{PADDED}{', '.join(buckets)}" if buckets else label
+        return Way(name=name, once=once, each=each, buckets=buckets, on_gpu=on_gpu)
+
     counts = Counter(given)
-
-    def extra(names: Iterable[str]) -> Rounds:
-        pairs = [list(zip(parts[name], parts[name + LATER], strict=True)) for name in names]
-        return [sum(first - later for first, later in each) for each in zip(*pairs, strict=True)]
-
-    def calls(weights: Mapping[str, int]) -> Rounds:
-        weighed = [[times * one for one in parts[name + LATER]] for name, times in weights.items()]
-        return [np.sum(each, axis=0) for each in zip(*weighed, strict=True)]
-
-    yield Way(name=label, once=extra(counts), each=calls(counts), on_gpu=on_gpu)
+    yield way(counts)
     is_mixed = len({parse_shape(name)[0] is None for name in given}) > 1  # sizes and batch sizes
     if mode_of(label).execution is Execution.XLA and not is_mixed:  # else none is the largest
-        largest = max(counts, key=lambda name: max(filter(None, parse_shape(name))))
-        padded = {largest: len(given)}
-        yield Way(
-            name=f"{label}{PADDED}{largest}", once=extra(padded), each=calls(padded), on_gpu=on_gpu
-        )
+        *smaller, largest = sorted(counts, key=_extent)
+        for count in range(min(MAX_BUCKETS, len(smaller))):
+            for buckets in itertools.combinations(smaller, count):
+                yield way(_padded(counts, (*buckets, largest)), (*buckets, largest))
+
+
+def _padded(counts: Mapping[str, int], buckets: Sequence[str]) -> Mapping[str, int]:
+    """How often each bucket, smallest first, is called where each shape is padded to the next."""
+    called = Counter[str]()
+    for name, times in counts.items():
+        called[next(one for one in buckets if _extent(one) >= _extent(name))] += times
+    return called
+
+
+def _extent(shape: str) -> int:
+    """Batch size of a shape, or else its size."""
+    return max(filter(None, parse_shape(shape)))
 
 
 def steps_of(ways: Sequence[Way]) -> list[Step]:

@@ -54,7 +54,8 @@ def answer(price: Price, given: Sequence[str]) -> Iterator[str]:
         yield f"Less than {baseline.name}: {'; '.join(paid)}."
     for step in price.steps:
         mode, _, padded = step.name.partition(PADDED)
-        pad = f"pad each batch to {padded}, then " if padded else ""
+        target = f"the next of {padded}" if "," in padded else padded
+        pad = f"pad each batch to {target}, then " if padded else ""
         yield f"{step.name}: {pad}{mode_of(mode).switch}"
 
 
@@ -101,8 +102,8 @@ def _notes(price: Price) -> Iterator[str]:
     )
     if any(PADDED in way.name for way in price.ways):
         yield (
-            "Padded: the time of the largest shape for every call. Padding itself is not measured, "
-            "and the outputs must not depend on it."
+            "Padded: each call takes the time of the shape that it is padded to. Padding itself is "
+            "not measured, and the outputs must not depend on it."
         )
     if price.recompiling:
         modes = ", ".join(price.recompiling)
