@@ -73,13 +73,18 @@ def signed_rank_interval(differences: Sequence[float] | _Numbers) -> Interval:
     first, second = _pairs(values.size)
     walsh = (values[first] + values[second]) / 2
     walsh.sort()  # partitioning takes seven times longer
-    middle, odd = divmod(walsh.size, 2)
-    estimate = walsh[middle] if odd else (walsh[middle - 1] + walsh[middle]) / 2
+    estimate = _middle_of(walsh)
     skip = _signed_rank_quantile(values.size, 0.025)
     if values.size > MAX_PAIRED:
         skip = max(1, skip * walsh.size // (values.size * (values.size + 1) // 2))
     low, high = (walsh[skip - 1], walsh[-skip]) if skip else (-math.inf, math.inf)
-    return Interval(estimate=float(estimate), low=float(low), high=float(high))
+    return Interval(estimate=estimate, low=float(low), high=float(high))
+
+
+def _middle_of(ordered: _Numbers) -> float:
+    """`numpy.median` of ordered values, to the last bit, without its overhead."""
+    middle, odd = divmod(ordered.size, 2)
+    return float(ordered[middle] if odd else (ordered[middle - 1] + ordered[middle]) / 2)
 
 
 @functools.lru_cache(maxsize=2)  # one may take 32 MB
@@ -176,7 +181,7 @@ def trend_interval(values: Sequence[float], *, level: float = 0.95) -> Interval:
     slopes = np.sort(_slopes(values)) * len(values) / statistics.median(values)
     skip = _kendall_quantile(len(values), round((1 - level) / 2, 12))
     low, high = (float(slopes[skip - 1]), float(slopes[-skip])) if skip else (-math.inf, math.inf)
-    estimate = float(np.median(slopes)) if slopes.size else 0.0
+    estimate = _middle_of(slopes) if slopes.size else 0.0
     return Interval(estimate=estimate, low=low, high=high)
 
 
@@ -209,7 +214,7 @@ def shifts(values: Sequence[float], *, by: float, chance: float) -> bool:
         return False
     apart = _apart(numbers.argsort().argsort().astype(float))
     point = int(apart.argmax()) + _SHORTEST
-    before, after = np.median(numbers[:point]), np.median(numbers[point:])
+    before, after = (_middle_of(np.sort(part)) for part in (numbers[:point], numbers[point:]))
     if max(before, after) <= (1 + by) * min(before, after):
         return False
     by_chance = (_farthest_by_chance(numbers.size) >= apart.max() - 1e-9).mean()
@@ -247,9 +252,16 @@ def ratio_interval(log_ratios: Sequence[float] | _Numbers) -> Interval:
 def _slopes(values: Sequence[float]) -> _Numbers:
     """Slopes between all pairs of evenly spaced values; their median is the Theil-Sen slope."""
     numbers = np.asarray(values, dtype=float)
-    first, second = np.triu_indices(numbers.size, k=1)
-    slopes: _Numbers = (numbers[second] - numbers[first]) / (second - first)
+    first, second, between = _steps(numbers.size)
+    slopes: _Numbers = (numbers[second] - numbers[first]) / between
     return slopes
+
+
+@functools.lru_cache(maxsize=32)
+def _steps(count: int) -> tuple[Any, Any, Any]:
+    """The indices of all pairs of different values, and how far apart these are."""
+    first, second = np.triu_indices(count, k=1)
+    return first, second, second - first
 
 
 def special() -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from xla_sweeps.schema.backend import is_harmless
 from xla_sweeps.schema.modes import mode_of
-from xla_sweeps.schema.options import BY_NAME, LOCAL, NESTED, OPTIONS, RUNTIME
+from xla_sweeps.schema.options import BY_NAME, LOCAL, NESTED, RUNTIME
 from xla_sweeps.schema.trial import Trial
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:-]+")
@@ -153,15 +153,15 @@ def flatten(values: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def asked_of(trial: Trial) -> dict[str, Any]:
-    """The options that ask for a trial, as plain data by name; None for what it does not have."""
-    return {option.name: option.of(trial) for option in OPTIONS if option.of}
+def asked_of(trial: Trial, *names: str) -> dict[str, Any]:
+    """The options that ask for a trial, or these, as plain data; None for what it does not have."""
+    options = {name: BY_NAME[name].of for name in names or BY_NAME}
+    return {name: of(trial) for name, of in options.items() if of}
 
 
 def runtime_text(trial: Trial) -> str:
     """The options of TensorFlow itself that a trial sets, in order: `threads.intra=1`; or ""."""
-    asked = asked_of(trial)
-    flat = flatten({name: asked[name] for name in RUNTIME})
+    flat = flatten(asked_of(trial, *RUNTIME))
     given = {name: value for name, value in flat.items() if value is not None}
     return " ".join(overrides(dict(sorted(given.items()))))
 
