@@ -21,6 +21,7 @@ from fake_nvml import FakeGpu, FakeNvml
 from paths import SUPPORT
 from scripted import scripted, started_by
 
+from xla_sweeps.errors import StoreError
 from xla_sweeps.schema.measurement import Block, Flagged, Phase, Round, Status
 from xla_sweeps.system.process import children
 from xla_sweeps.trial import idle, pacing, passes, stopping, workers
@@ -35,6 +36,14 @@ nightly = partial(pytest.param, marks=pytest.mark.exhaustive)
 @pytest.fixture(autouse=True)
 def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "TERM_GRACE_S", 0.5)  # some ignore SIGTERM
+
+
+def test_a_log_that_cannot_be_written_is_named_and_leaves_no_process(tmp_path: Path) -> None:
+    log = tmp_path / "child.log"
+    log.mkdir()
+    with pytest.raises(StoreError, match=rf"its log {log}: Is a directory"):
+        conduct(tmp_path)
+    assert not children(os.getpid())
 
 
 def test_everything_that_a_worker_says_is_kept(tmp_path: Path) -> None:

@@ -21,7 +21,11 @@ WAIT_SAY_S = 10.0  # between two reports of what disturbs
 
 
 def measure(job: ReplicateJob, setting: Setting) -> ReplicateResult:
-    """Measure one replicate to its end; `OSError` where a worker or its log cannot be started."""
+    """Measure one replicate to its end, while its device is leased.
+
+    Raises:
+        StoreError: a process cannot be started with its log.
+    """
     result = ReplicateResult()
     with adopting_orphans() as mark, ExitStack() as started, setting.watch() as watcher:
         turns = Turns(setting, watcher, job)

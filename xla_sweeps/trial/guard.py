@@ -26,9 +26,10 @@ from xla_sweeps.schema.modes import label_of, mode_of
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import ReplicateJob, Trial
 from xla_sweeps.system.leases import Leases, lease_names, whole_replicate
+from xla_sweeps.trial import conductor
 from xla_sweeps.trial.monitor import Sampler
 from xla_sweeps.trial.replicate import WAITING, ReplicateResult, Screen, Setting
-from xla_sweeps.trial.runner import conduct, stop_signals
+from xla_sweeps.trial.runner import stop_signals
 from xla_sweeps.trial.sides import Side
 from xla_sweeps.trial.tracking import tracker_named
 from xla_sweeps.trial.workers import Stop
@@ -345,4 +346,4 @@ class Pairs:
                 screen=self.screen,
                 tracker=tracker_named("none"),
             )
-            return conduct(job, setting)
+            return conductor.measure(job, setting)

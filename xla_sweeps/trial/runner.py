@@ -15,7 +15,7 @@ from typing import Any
 from xla_sweeps.analysis.summary import headline_clear, headline_failed
 from xla_sweeps.config.local_model import require_same_files
 from xla_sweeps.config.settings import Settings, identify
-from xla_sweeps.errors import ConfigError, LockedError, StoreError, XlaSweepsError
+from xla_sweeps.errors import ConfigError, LockedError, XlaSweepsError
 from xla_sweeps.schema.measurement import Flag, Flagged, Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
@@ -28,7 +28,7 @@ from xla_sweeps.system.leases import Leases, lease_names, whole_replicate
 from xla_sweeps.system.process import Assignment, StopSignals
 from xla_sweeps.trial import conductor, monitor
 from xla_sweeps.trial.recording import make_record, now, save, take_in
-from xla_sweeps.trial.replicate import WAITING, ReplicateResult, Screen, Setting
+from xla_sweeps.trial.replicate import WAITING, Screen, Setting
 from xla_sweeps.trial.tracking import Tracker, TrackerReport, run_header
 from xla_sweeps.trial.workers import Stop, commands_of
 
@@ -203,7 +203,7 @@ def _run_replicate(session: _Session) -> None:
                 compiles_ahead=session.assignment.compiles_ahead,
                 quiet_s=monitor.WAIT_LIMIT_S if _was_contaminated(session) else 0.0,
             )
-            result = conduct(job, setting)
+            result = conductor.measure(job, setting)
         finally:
             if not leases.shared:
                 leases.close()
@@ -241,21 +241,6 @@ def _leases(session: _Session, names: Collection[str]) -> Leases:
         shared=bool(turns),
         inherited={} if session.result.records else turns,
     )
-
-
-def conduct(job: ReplicateJob, setting: Setting) -> ReplicateResult:
-    """Have a replicate measured while its device is leased.
-
-    Raises:
-        StoreError: a process cannot be started with its log.
-    """
-    try:
-        return conductor.measure(job, setting)
-    except OSError as error:
-        raise StoreError(
-            f"cannot start the measuring process with its log {setting.commands[0].log}: "
-            f"{error.strerror or error}"
-        ) from error
 
 
 def _was_contaminated(session: _Session) -> bool:

@@ -21,6 +21,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, TypeVar
 
+from xla_sweeps.errors import StoreError
 from xla_sweeps.schema.backend import Backend, backend_named, backends_of
 from xla_sweeps.schema.measurement import Failure, Phase, Status
 from xla_sweeps.schema.modes import mode_of
@@ -348,32 +349,49 @@ def start(
     """Start a worker with a temporary folder of its own; None if a stop was requested meanwhile.
 
     Raises:
-        OSError: it cannot be started, or its log cannot be written.
-        StoreError: the temporary folder cannot be used.
+        StoreError: it cannot be started with its log, or the temporary folder cannot be used.
     """
     if stop.requested:
         return None
-    command.log.parent.mkdir(parents=True, exist_ok=True)
-    python, *program = command.backend.command("worker")
     with ExitStack() as opened:
         folder = opened.enter_context(scratch_folder())
-        read_end, write_end = os.pipe()
-        channel = opened.enter_context(os.fdopen(read_end, "rb", buffering=0))
         try:
-            with command.log.open("ab", buffering=0) as output:
-                process = subprocess.Popen(
-                    [command.python or python, *program, str(os.getpid()), str(write_end)],
-                    cwd=command.folder,
-                    stdin=subprocess.PIPE,
-                    stdout=output,
-                    stderr=output,
-                    env={**command.environment, **mark, "TMPDIR": str(folder)},
-                    pass_fds=[write_end],
-                    start_new_session=True,
-                )
-        finally:
-            os.close(write_end)
+            process, channel = _open_process(command, {**mark, "TMPDIR": str(folder)})
+        except OSError as error:
+            raise StoreError(
+                f"cannot start the measuring process with its log {command.log}: "
+                f"{error.strerror or error}"
+            ) from error
+        opened.enter_context(channel)
         return Worker(command, process, channel, opened.pop_all(), stop=stop, on_event=on_event)
+
+
+def _open_process(
+    command: WorkerCommand, variables: Mapping[str, str]
+) -> tuple[subprocess.Popen[bytes], FileIO]:
+    """A process with its log and further variables, and the channel on which it answers."""
+    command.log.parent.mkdir(parents=True, exist_ok=True)
+    python, *program = command.backend.command("worker")
+    read_end, write_end = os.pipe()
+    channel = FileIO(read_end)
+    try:
+        with command.log.open("ab", buffering=0) as output:
+            process = subprocess.Popen(
+                [command.python or python, *program, str(os.getpid()), str(write_end)],
+                cwd=command.folder,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                env={**command.environment, **variables},
+                pass_fds=[write_end],
+                start_new_session=True,
+            )
+    except OSError:
+        channel.close()
+        raise
+    finally:
+        os.close(write_end)
+    return process, channel
 
 
 def limit_of(phase: Phase, timeouts: Timeouts) -> float:
