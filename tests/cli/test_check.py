@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -146,10 +147,7 @@ def test_what_planning_reads_beside_the_rows_is_compared_too(tmp_path: Path) -> 
     rows.load(tmp_path)
     assert examine(tmp_path).problems == []
     path = tmp_path / "cache" / "rows.parquet"
-    table = pyarrow.parquet.read_table(path)
-    ((key, beside),) = table.schema.metadata.items()
-    beside = beside.replace(b'"ok"', b'"oom_host"')
-    pyarrow.parquet.write_table(table.replace_schema_metadata({key: beside}), path)
+    rewrite_facts(path, lambda facts: facts.replace(b'"ok"', b'"oom_host"'))
     assert [str(run.outcome) for run in rows.load_runs(store).all()] == ["oom_host"]
     (line,) = examine(tmp_path).problems
     assert line.startswith(f"{path}: not the rows of the records: {stored.trial_id}")
@@ -198,6 +196,15 @@ def rewrite_rows(path: Path, change: Callable[[pyarrow.Table], pyarrow.Table]) -
     file = pyarrow.parquet.ParquetFile(path)
     changed = change(file.read()).replace_schema_metadata(file.metadata.metadata)
     pyarrow.parquet.write_table(changed, path)
+
+
+def rewrite_facts(path: Path, change: Callable[[bytes], bytes]) -> None:
+    """Write kept rows again, with what is kept beside them changed."""
+    table = pyarrow.parquet.read_table(path)
+    ((key, packed),) = table.schema.metadata.items()
+    facts = pyarrow.input_stream(pyarrow.py_buffer(base64.b64decode(packed)), "zstd").read()
+    packed = base64.b64encode(pyarrow.compress(change(facts), codec="zstd", asbytes=True))
+    pyarrow.parquet.write_table(table.replace_schema_metadata({key: packed}), path)
 
 
 def set_column(table: pyarrow.Table, name: str, value: Any) -> pyarrow.Table:
@@ -264,3 +271,13 @@ def test_kept_rows_that_say_they_are_more_than_trials_can_have_are_not_unpacked(
         assert not unpacked
         assert len(lines) == (written is huge), lines
         assert all("rows and" in line and "trials can have" in line for line in lines)
+
+
+def test_what_unpacks_to_more_than_trials_can_have_is_not_believed(kept: Path) -> None:
+    before = rows.load(kept).table
+    path = kept / "cache" / "rows.parquet"
+    rewrite_facts(path, lambda facts: facts + b" " * 2**25)
+    assert path.stat().st_size < 2**20
+    (line,) = (line for line in examine(kept).problems if "cache" in line)
+    assert "MiB beside its rows" in line
+    assert rows.load(kept).table.equals(before)

@@ -11,6 +11,7 @@ then; so does an edited cache, which `check` names.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import math
 import stat
@@ -48,9 +49,9 @@ from xla_sweeps.system.text import displayable
 if TYPE_CHECKING:
     import pyarrow
 
-VERSION = 26
+VERSION = 27
 
-_LIMIT_BYTES = 2**30
+_MOST_BYTES, _MOST_BYTES_OF_TRIAL = 2**24, 2**18  # unpacked, of what is kept beside the rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +315,8 @@ def _save(store: Store, table: pyarrow.Table, beside: _Beside) -> None:
         buffer, table.schema, compression="zstd", store_schema=False
     ) as writer:
         writer.write_table(table)
-        writer.add_key_value_metadata({_key(store): msgspec.json.encode(beside)})
+        packed = pyarrow.compress(msgspec.json.encode(beside), codec="zstd", asbytes=True)
+        writer.add_key_value_metadata({_key(store): base64.b64encode(packed)})
     path = _path(store.results_dir)
     with contextlib.suppress(OSError):
         files.folder_in(store.results_dir, "cache")
@@ -337,14 +339,26 @@ def _open_kept(store: Store, trials: int) -> tuple[pyarrow.Table, _Beside]:
     if not stat.S_ISREG(path.lstat().st_mode):
         raise ValueError("not a regular file")
     with pyarrow.memory_map(str(path)) as source:
-        limit = {"thrift_string_size_limit": _LIMIT_BYTES}
-        metadata = pyarrow.parquet.ParquetFile(source, **limit).metadata
+        metadata = pyarrow.parquet.ParquetFile(source).metadata
         kept = metadata.metadata.get(_key(store))
         if kept is None or metadata.schema.to_arrow_schema().names != schema().names:
             return join_tables([]), _Beside()
-        beside = msgspec.json.decode(kept, type=_Beside)
+        beside = msgspec.json.decode(_unpack(kept, trials), type=_Beside)
         check_size(metadata, trials)
         return pyarrow.parquet.ParquetFile(source, metadata=metadata).read(), beside
+
+
+def _unpack(kept: bytes, trials: int) -> bytes:
+    """What is kept beside the rows; `ValueError` where it is more than so many trials can have."""
+    import pyarrow
+
+    most = _MOST_BYTES + _MOST_BYTES_OF_TRIAL * trials
+    packed = pyarrow.py_buffer(base64.b64decode(kept))
+    with pyarrow.input_stream(packed, compression="zstd") as stream:
+        unpacked: bytes = stream.read(most + 1)
+    if len(unpacked) > most:
+        raise ValueError(f"holds more than {most / 2**20:,.0f} MiB beside its rows")
+    return unpacked
 
 
 def _path(results_dir: Path) -> Path:
