@@ -47,7 +47,7 @@ STARTS = re.compile(
 OTHER = (
     *("pip install --constraint constraints.txt .", "pip install '.[report]'", "wandb login"),
     *("tar xJf benchmarks/results/findings.tar.xz", "FOLDER/gpu_check OUT"),
-    'eval "$(xla-sweeps -sc install=bash)"',
+    *("python3 -m venv .venv && . .venv/bin/activate", 'eval "$(xla-sweeps -sc install=bash)"'),
 )
 """Lines of scripts that are no command of this package."""
 

@@ -28,9 +28,9 @@ from xla_sweeps.version import __version__
 pytestmark = pytest.mark.usefixtures("composed_once")
 
 
-@pytest.mark.parametrize("document", ["CONTRIBUTING.md", "docs/models.md"])
-def test_the_example_of_a_catalog_entry_is_one(document: str, tmp_path: Path) -> None:
-    (text,) = re.findall(r"```yaml\n(name: .*?)```", (ROOT / document).read_text(), flags=re.S)
+def test_the_example_of_a_catalog_entry_is_one(tmp_path: Path) -> None:
+    document = (ROOT / "docs" / "models.md").read_text("utf-8")
+    (text,) = re.findall(r"```yaml\n(name: .*?)```", document, flags=re.S)
     name = yaml.safe_load(text)["name"]
     path = tmp_path / "model" / f"{name}.yaml"
     path.parent.mkdir()

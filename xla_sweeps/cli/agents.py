@@ -47,8 +47,8 @@ def agents_command(arguments: Sequence[str]) -> int:
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=own)
     for name, declared in AgentsLauncher.options.items():
         parser.add_argument(f"--{name}", **declared)
-    add_results_dir(parser, "--results-dir")
-    parser.set_defaults(results_dir=None)  # the sweep's, else the usual one
+    add_results_dir(parser, "--results-dir", usual=f"the sweep's, else {RESULTS}")
+    parser.set_defaults(results_dir=None)
     add_config_dir(parser)
     parser.add_argument(
         "--max-failed",

@@ -67,20 +67,24 @@ def folder_type(parser: argparse.ArgumentParser) -> Callable[[str], Path]:
     return folder
 
 
-def add_results_dir(parser: argparse.ArgumentParser, name: str = "dir") -> None:
+def add_results_dir(
+    parser: argparse.ArgumentParser, name: str = "dir", *, usual: str = RESULTS
+) -> None:
     """Add the results folder, as a word or as an option."""
     place: dict[str, Any] = {"metavar": "DIR"} if name.startswith("-") else {"nargs": "?"}
-    text = f"results folder (default: {RESULTS})"
+    text = f"results folder (default: {usual})"
     parser.add_argument(name, type=folder_type(parser), default=RESULTS, help=text, **place)
 
 
-def add_output(parser: argparse.ArgumentParser, *forms: str) -> None:
+def add_output(
+    parser: argparse.ArgumentParser, *forms: str, where: str = "default: standard output"
+) -> None:
     """Add the answer's form, if it has several (the first by default), and its file."""
     if forms:
         default = forms[0]
         parser.add_argument("--format", choices=forms, default=default, help=f"default: {default}")
-    where = "where to write it (default: standard output)"
-    parser.add_argument("-o", "--output", metavar="FILE", type=path_of, help=where)
+    text = f"where to write it ({where})"
+    parser.add_argument("-o", "--output", metavar="FILE", type=path_of, help=text)
 
 
 def add_config_dir(parser: argparse.ArgumentParser) -> None:

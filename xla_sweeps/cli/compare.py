@@ -42,7 +42,7 @@ def compare_command(arguments: Sequence[str]) -> int:
     add_fail_on(parser, changes.FAIL_ON, ", with 3 if nothing could be judged")
     text = "judge contaminated results like others (default: they are ambiguous)"
     parser.add_argument("--accept-contaminated", action="store_true", help=text)
-    add_output(parser, "table", "csv", "json")
+    add_output(parser, "table", "csv", "json", where="a table as JSON; default: standard output")
     filtered = "only these trials, as in `results --where`"
     parser.add_argument("--where", metavar="EXPR", help=filtered)
     for side in ("a", "b"):

@@ -50,7 +50,8 @@ def _options(command: str, forms: Sequence[str], arguments: Sequence[str]) -> ar
     text = "One row per trial, candidate and baseline." if of_rows else ""
     parser = command_parser(command, text)
     add_results_dir(parser)
-    add_output(parser, *forms)
+    where = "a table as CSV; default: standard output, svg: speedups.svg"
+    add_output(parser, *forms, where=where if of_rows else "default: speedups.svg")
     every_baseline = "every baseline, not only the headline comparison"
     parser.add_argument("--all", action="store_true", help=every_baseline)
     parser.add_argument(

@@ -75,8 +75,8 @@ def _parser() -> argparse.ArgumentParser:
         "shapes",
         "Calls a new function of each mode on each shape, first once and then again, many times "
         "over. Says what a new shape costs, how many programs it makes, what takes the least time "
-        "by the number of calls, padding to the largest shape included, and what to write. The "
-        "records are kept; effort.replicates=4 adds to them, for narrower intervals.",
+        "by the number of calls, padding to one to three of the shapes included, and what to "
+        "write. The records are kept; effort.replicates=4 adds to them, for narrower intervals.",
         examples=_EXAMPLES,
     )
     add_model(parser, overrides="of the trial: model=mobilenet_v2 backend=jax 'modes=[graph,xla]'")

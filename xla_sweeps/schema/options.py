@@ -59,7 +59,7 @@ _MEASURED = (
     Option(
         usage="model=NAME",
         of=lambda trial: LOCAL if _is_own(trial) else trial.model.name,
-        help="a model of the catalog below, or local: your own",
+        help="a model of the catalog, or local: your own",
         default="mobilenet_v2",
         in_files=True,
         foreign="name",
@@ -135,9 +135,9 @@ _MEASURED = (
     Option(
         usage="data=PATH",
         of=lambda trial: trial.data.path if trial.data else SYNTHETIC if trial.training else None,
-        help="with scenario=fit: what to train on: synthetic, TFRecord files of JPEGs, or a folder "
-        "with a folder of JPEGs for each class; a call is then an epoch over all of them, or over "
-        "batches=N",
+        help="with scenario=fit: what to train on: synthetic, TFRecord files of pictures, or a "
+        "folder with a folder of pictures for each class; a call is then an epoch over all of "
+        "them, or over batches=N",
         default=SYNTHETIC,
         foreign="name",
     ),
@@ -182,7 +182,7 @@ _OWN = (
         usage="path=PATH",
         of=_in_recipe("path"),
         resolved=True,
-        help="with model=local: a .keras file, a SavedModel folder, module:function or "
+        help="with model=local: a .keras or .h5 file, a SavedModel folder, module:function or "
         "file.py:function; only on the command line",
         unset="none",
         foreign="nothing",

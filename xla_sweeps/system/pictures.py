@@ -1,4 +1,4 @@
-"""Pictures to train on: TFRecord files of JPEGs, or a folder with a folder for each class.
+"""Pictures to train on: TFRecord files, or a folder with a folder for each class.
 
 Read without TensorFlow: the list of files, and a check that each begins and ends as a picture.
 """

@@ -61,7 +61,7 @@ AHEAD: Options = {
 
 SLOTS = {
     "type": ONE_OR_MORE,
-    "help": f"the most jobs in the cluster's queue at once (default: {QUEUE_LIMIT})",
+    "help": f"the most trials in the cluster's queue at once (default: {QUEUE_LIMIT})",
 }
 
 
