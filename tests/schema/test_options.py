@@ -14,6 +14,7 @@ from xla_sweeps.schema import options
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.option import description
 from xla_sweeps.schema.options import BY_NAME, OPTIONS
+from xla_sweeps.schema.trial import REPLICATES
 
 PRIVATE = {"hydra", "defaults"}
 
@@ -42,6 +43,7 @@ def test_the_choices_are_those_that_exist() -> None:
     assert sorted(BY_NAME["effort"].choices) == group_choices("effort")
     for level, meaning in BY_NAME["effort"].choices.items():
         file = yaml.safe_load((ROOT / "conf" / "effort" / f"{level}.yaml").read_text("utf-8"))
+        assert file["replicates"] == REPLICATES[level]
         assert set(file) == {"name", *BY_NAME["effort"].keys}
         assert meaning.split()[0] == str(file["replicates"])
 

@@ -35,9 +35,10 @@ def test_trials_that_may_be_pooled_share_an_identity() -> None:
     assert trial_id(later, IDENTITY) == trial_id(TRIAL, IDENTITY)
     longer = replace(TRIAL, effort=replace(EFFORT, sustained_s=30))
     assert trial_id(longer, IDENTITY) == trial_id(TRIAL, IDENTITY)
-    again = replace(TRIAL, effort=replace(EFFORT, duplicates=4))
-    assert trial_id(again, IDENTITY) == trial_id(TRIAL, IDENTITY)
-    assert request_id(again) == request_id(TRIAL)
+    for other in (replace(EFFORT, duplicates=4), replace(EFFORT, replicates=7)):
+        again = replace(TRIAL, effort=other)
+        assert trial_id(again, IDENTITY) == trial_id(TRIAL, IDENTITY)
+        assert request_id(again) == request_id(TRIAL)
     assert len(trial_id(TRIAL, IDENTITY)) == 16
 
 

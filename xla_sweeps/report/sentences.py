@@ -69,7 +69,7 @@ SENTENCES: Mapping[str, str] = {
     "pays back at once": "preparation takes no longer",
     "excluded": "A difference above {bound} is excluded",
     "open": "{excluded}; {replicates} would settle whether there is one above {floor}.",
-    "one more": "one more replicate (run it again: {time})",
+    "one more": "one more replicate (effort.replicates=1, {time})",
     "more": "about {replicates} (effort.replicates={count}, {time})",
     "many": "more than {count} replicates, or a quieter machine (`xla-sweeps doctor`),",
     "published": "published, not measured here: {candidate} {speedup} {direction} than {baseline}, "

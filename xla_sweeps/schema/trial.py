@@ -336,6 +336,13 @@ class ReplicateJob:
     shared: str = ""
 
 
+REPLICATES = {"check": 1, "quick": 1, "starts": 2, "standard": 3, "publish": 5}
+"""Number of replicates of each effort that comes along; it is part of the identity in every case.
+
+Trials that ask for another number are the same trial: a further replicate is pooled with these.
+"""
+
+
 def trial_id(trial: Trial, identity: Mapping[str, Any]) -> str:
     """Sixteen hex digits, equal for exactly those trials whose replicates may be pooled.
 
@@ -371,6 +378,7 @@ def _affecting(trial: Trial) -> dict[str, Any]:
     for key in ("always_reference", "sustained_s", "energy_s"):  # before and after what is timed
         document["effort"].pop(key)
     document["effort"].pop("duplicates")  # it plans replicates, and changes none
+    document["effort"]["replicates"] = REPLICATES.get(trial.effort.name, 1)  # nor does their number
     for key in ("side_rounds", "warmup_cap_calls"):  # 0: no such limit, as in earlier versions
         if not document["effort"][key]:
             document["effort"].pop(key)
