@@ -7,7 +7,7 @@ import json
 import math
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,11 +20,12 @@ from xla_sweeps.analysis import guard as pairs
 from xla_sweeps.cli.advise import advise_command
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import Settings, identify, settings_of
-from xla_sweeps.errors import ConfigError
+from xla_sweeps.errors import LEFT_CODE, ConfigError, DeviceError
 from xla_sweeps.schema.measurement import ModeOutcome, Status
 from xla_sweeps.schema.trial import Trial
 from xla_sweeps.store.store import Store
 from xla_sweeps.sweeps import race
+from xla_sweeps.sweeps.launchers.slots import slots_for
 from xla_sweeps.system import environment
 from xla_sweeps.trial import sides
 from xla_sweeps.trial.guard import Plan
@@ -54,6 +55,7 @@ class Machine:
         call_s: seconds a call of each mode of a trial; `in_pairs` likewise in pairs.
         outcomes: of a trial's modes that are no `ok`.
         before: called before each trial: it may raise, or return an exit code.
+        breaks: modes that fail in the pairs, on the side after.
         tried, plans: what was asked for.
     """
 
@@ -61,6 +63,7 @@ class Machine:
     in_pairs: Callable[[Trial], Times] | None = None
     outcomes: Callable[[Trial], Mapping[str, ModeOutcome]] = lambda trial: {}
     before: Callable[[Trial], int] = lambda trial: 0
+    breaks: tuple[str, ...] = ()
     tried: list[Trial] = field(default_factory=list)
     plans: list[Plan] = field(default_factory=list)
     seconds: float = 0.0
@@ -96,8 +99,14 @@ class Machine:
             noise = (0.001, -0.001, -0.001, 0.001)
             seen = [pairs.Pair(n % 2 == 0, {name: ratio + each}) for n, each in enumerate(noise)]
             changes.append(pairs.judge(seen, name, looks=1, modes=1, detect=plan.detect))
+        broken = [name for name in plan.modes if name in self.breaks]
         return SimpleNamespace(
-            changes=changes, stopped=0, broken=[], failures={}, pairs=[1] * 4, contaminated=3
+            changes=changes,
+            stopped=0,
+            broken=broken,
+            failures={name: [{"after": "boom"}] for name in broken},
+            pairs=[1] * 4,
+            contaminated=3,
         )
 
 
@@ -280,9 +289,67 @@ def test_a_race_that_was_stopped_measures_that_setting_again(ask: Ask, machine: 
 def test_a_budget_below_one_comparison_is_refused_after_the_first_setting(
     ask: Ask, machine: Machine
 ) -> None:
-    with pytest.raises(ConfigError, match=r"--budget: a setting takes 60 s .* about 450 s; 120 s"):
+    with pytest.raises(
+        ConfigError, match=r"--budget: a replicate takes 60 s .* about 450 s; 120 s"
+    ):
         ask("--budget", "2min")
     assert len(machine.tried) == 1
+
+
+def test_only_the_replicates_that_are_missing_are_measured(ask: Ask, machine: Machine) -> None:
+    assert ask("precision=float32").code == 0
+    (one,) = machine.tried
+    assert ask("precision=float32", "effort.replicates=3").code == 0
+    assert [trial.effort.replicates for trial in machine.tried[1:]] == [2]
+    assert machine.tried[1] == replace(one, effort=replace(one.effort, replicates=2))
+
+
+def test_the_budget_counts_all_replicates_of_a_setting(ask: Ask, machine: Machine) -> None:
+    asked = ask("--budget", "650", "effort.replicates=3", words=WORDS)
+    assert len(machine.tried) == 1, "another one takes 180 s, and the pairs 450"
+    assert "others were not, for lack of time" in asked.said
+
+
+def test_a_precision_that_the_device_lacks_is_no_answer(ask: Ask, machine: Machine) -> None:
+    def refuse(trial: Trial) -> int:
+        if str(trial.precision) == "mixed_bfloat16":
+            raise DeviceError("Tesla T4 (compute capability 7.5) has no bfloat16 arithmetic")
+        return 0
+
+    machine.before = refuse
+    asked = ask()
+    assert asked.said.startswith("Use XLA: 1.50×"), asked.said
+    assert "has no bfloat16 arithmetic" in asked.said
+
+
+def test_a_device_that_shares_its_cores_in_a_sweep_has_all_of_them_here(
+    ask: Ask, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (slot,) = slots_for("cpu")
+    monkeypatch.setattr("xla_sweeps.cli.advise.slots_of", lambda _: [replace(slot, cores=(0,))])
+    assert ask("precision=float32").code == 0
+
+
+def test_what_failed_in_the_pairs_is_no_answer_though_it_was_fast(
+    ask: Ask, machine: Machine
+) -> None:
+    machine.breaks = ("xla",)
+    asked = ask("precision=float32")
+    assert asked.said.startswith("Stay with graph: nothing"), asked.said
+    assert "it failed in the pairs: boom" in asked.said
+    over = ask("precision=float32", "--latency-limit", "25ms")
+    assert over.code == LEFT_CODE
+    assert over.said.startswith("Nothing that was tried agrees and keeps the limits."), over.said
+
+
+def test_pairs_are_of_one_backend_each(
+    ask: Ask, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "is_installed", lambda module: module != "torch")
+    machine.call_s = lambda trial: {**usual(trial), "jax_xla": 0.02}
+    asked = ask("precision=float32", "modes=[graph,xla,jax_xla]")
+    assert asked.code == 0
+    assert sorted(map(list, (plan.modes for plan in machine.plans))) == [["jax_xla"], ["xla"]]
 
 
 def test_the_budget_is_kept_for_the_leaders(ask: Ask, machine: Machine) -> None:
@@ -330,6 +397,10 @@ def test_the_command_to_run_has_a_folder_of_ones_own(ask: Ask, tmp_path: Path) -
         (["--vary", "batch_size"], "--vary batch_size: expected KEY=VALUE,VALUE"),
         (["--vary", "threads.intra=1", "--vary", "threads.intra=2"], "give threads.intra once"),
         (["--vary", "xla_flags={a:1}"], "expected plain values"),
+        (["modes=[graph,xla]", "--vary", "modes=graph,xla"], "expected plain values"),
+        (["--vary", "jit=true,false"], "jit is the same in all settings"),
+        (["--vary", "model=resnet50"], "model is the same in all settings"),
+        (["scenario=fit", "--now", "input"], "unknown mode of --now 'input'"),
         (["--vary", "precision=float33"], "unknown precision 'float33'"),
         (["--vary", "scenario=predict"], "scenario: both sides need the same"),
         (["--vary", "presicion=float32"], "presicion"),

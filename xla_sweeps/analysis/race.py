@@ -114,6 +114,7 @@ class Advice:
             way
             for way in self.ahead
             if way.name in changes
+            and way.name not in self.finals.broken
             and (self.now.why_not or changes[way.name].verdict is Verdict.FASTER)
         ]
         if not judged and not self.now.runs:
@@ -130,6 +131,7 @@ class Advice:
             way
             for way in self.ahead
             if way is not best
+            and way.name not in self.finals.broken
             and (change := changes.get(way.name))
             and change.verdict is Verdict.FASTER
             and change.low <= changes[best.name].high

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from xla_sweeps.analysis.race import Limits
@@ -68,7 +69,7 @@ def _race(options: argparse.Namespace) -> Race:
     )
     composer = Composer(
         asked.overrides,
-        slots=slots_of(asked)[:1],
+        slots=[replace(slots_of(asked)[0], cores=())],  # alone: a share of no cores
         config_dir=options.config_dir,
         accepted=asked.accepted,
     )

@@ -67,7 +67,7 @@ def answer_of(advice: Advice, unit: str) -> str:
         bounds = f"{number(best.low)} to {number(best.high)}"
         text = f"Use {_name(advice, best)}: {number(best.rate)} {unit} ({bounds}, one process)."
         return text + _why_not_now(advice)
-    if not advice.ahead:
+    if not advice.stays and not advice.may_be_faster:
         kept = "agrees and keeps the limits" if advice.limited else "runs and agrees"
         return f"Nothing that was tried {kept}."
     if advice.stays:

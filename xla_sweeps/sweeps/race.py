@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -29,7 +29,7 @@ from xla_sweeps.analysis.race import (
 from xla_sweeps.config.compose import override_values
 from xla_sweeps.config.own_folder import OwnFolder
 from xla_sweeps.config.settings import Settings
-from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
+from xla_sweeps.errors import ConfigError, DeviceError, XlaSweepsError, unknown_name
 from xla_sweeps.schema.backend import backends, backends_of
 from xla_sweeps.schema.modes import Execution, Scenario, mode_of, parse
 from xla_sweeps.schema.overrides import flatten, key_of, keys_of, override_value
@@ -57,6 +57,10 @@ PAIR_COST = 1.5
 BATCH_SIZES = (1, 4, 16, 64)
 
 
+NO_AXES = ("model", "modes", "jit", "device", "results_dir", "tracker", "ui")
+"""Options that are no setting, or of which a setting has all values."""
+
+
 class Stopped(Exception):
     """A signal ended the race; `args` has its number."""
 
@@ -76,7 +80,7 @@ class Race:
         mode: the mode in use now; "" for the baseline of the scenario.
         screen: a display for each trial and guard.
         measured: the ways of each setting that was tried.
-        trial_s: the longest wall time of a trial, seconds.
+        replicate_s: the longest wall time of a replicate, seconds.
     """
 
     given: Sequence[str]
@@ -91,7 +95,7 @@ class Race:
     warn: Callable[[str], None]
     measured: dict[Setting, list[Way]] = field(default_factory=dict)
     unfinished: bool = False
-    trial_s: float = 0.0
+    replicate_s: float = 0.0
     began: float = field(default_factory=lambda: time.monotonic())
 
     @cached_property
@@ -122,8 +126,8 @@ class Race:
         trial = settings.trial
         if any(parse(label)[1] > 1 for label in trial.modes):
             raise ConfigError(f"modes=[{','.join(trial.modes)}]: name each once")
-        if self.mode and self.mode not in trial.modes:
-            raise unknown_name("mode of --now", self.mode, trial.modes)
+        if self.mode and self.mode not in (modes := list(filter(_runs_a_model, trial.modes))):
+            raise unknown_name("mode of --now", self.mode, modes)
         for key in self.chosen:
             for value in self.axes.get(key, ()):
                 other = self.settings(tuple({**dict(self.start), key: value}.items()))
@@ -137,9 +141,11 @@ class Race:
             ConfigError: what is in use is refused, or the budget is below one comparison.
             Stopped: a signal came.
         """
+        replicates = self.settings(self.start).trial.effort.replicates
         while left := settings_left(self.measured, self.axes, self.start):
             for setting in left:
-                if self.measured and self._left_s() < self._pairs_s + self.trial_s:
+                setting_s = replicates * self.replicate_s
+                if self.measured and self._left_s() < self._pairs_s + setting_s:
                     self.unfinished = True
                     return
                 self.measured[setting] = self._try(setting)
@@ -153,14 +159,14 @@ class Race:
             raise ConfigError(ways[0].why_not)
         if self.budget_s < self._pairs_s:
             raise ConfigError(
-                f"--budget: a setting takes {self.trial_s:.0f} s and a comparison about "
+                f"--budget: a replicate takes {self.replicate_s:.0f} s and a comparison about "
                 f"{self._pairs_s:.0f} s; {self.budget_s:.0f} s were given"
             )
 
     @property
     def _pairs_s(self) -> float:
         """Seconds that the pairs of a finalist are likely to take, at least."""
-        return (LOOK + 1) * PAIR_COST * self.trial_s
+        return (LOOK + 1) * PAIR_COST * self.replicate_s
 
     def _left_s(self) -> float:
         return self.budget_s - (time.monotonic() - self.began)
@@ -174,20 +180,22 @@ class Race:
             software = self.composer.software
             assign_records([task], rows.load_runs(store), software=software, retry=())
             if task.wanted:
+                effort = replace(settings.trial.effort, replicates=task.wanted)
+                missing = replace(settings, trial=replace(settings.trial, effort=effort))
                 with self.screen(settings) as screen:
-                    ended = run_trial(settings, screen=screen, tracker=tracker_named("none"))
+                    ended = run_trial(missing, screen=screen, tracker=tracker_named("none"))
                 if ended.exit_code > 128:
                     raise Stopped(ended.exit_code - 128)
-        except ConfigError as error:
+        except (ConfigError, DeviceError) as error:
             return [Way(setting=setting, mode="", why_not=str(error))]
         (name,) = task.trial_ids
         folder = settings.results_dir
         records, summaries, _ = rows.summaries(folder, rows.load(folder), only={name})
-        self.trial_s = max(self.trial_s, wall_s(records[name][-1]))
+        self.replicate_s = max(self.replicate_s, wall_s(records[name][-1]))
         return [
             way_of(setting, mode, self.limits)
             for mode in summaries[name].modes
-            if mode_of(mode.label).execution is not Execution.NONE  # no model runs in it
+            if _runs_a_model(mode.label)
         ]
 
     def finish(self) -> Advice:
@@ -195,10 +203,11 @@ class Race:
         ways = [way for each in self.measured.values() for way in each]
         now = next(way for way in ways if way.name == self.now)
         ahead = leading(ways)
-        finalists: dict[Setting, list[str]] = {}
+        finalists: dict[tuple[Setting, str], list[str]] = {}  # of one backend each, as pairs are
         for way in ahead if now.runs else ():
-            if way.name != self.now and (way.setting in finalists or len(finalists) < FINALISTS):
-                finalists.setdefault(way.setting, []).append(way.mode)
+            side = way.setting, mode_of(way.mode).backend
+            if way.name != self.now and (side in finalists or len(finalists) < FINALISTS):
+                finalists.setdefault(side, []).append(way.mode)
         return Advice(
             now=now,
             ahead=ahead,
@@ -209,11 +218,11 @@ class Race:
             limited=self.limits != Limits(),
         )
 
-    def _confirm_all(self, finalists: Mapping[Setting, Sequence[str]]) -> Finals:
+    def _confirm_all(self, finalists: Mapping[tuple[Setting, str], Sequence[str]]) -> Finals:
         changes: dict[tuple[Setting, str], Change] = {}
         broken: dict[tuple[Setting, str], str] = {}
         pairs = contaminated = 0
-        for place, (setting, modes) in enumerate(finalists.items()):
+        for place, ((setting, _), modes) in enumerate(finalists.items()):
             share_s = self._left_s() / (len(finalists) - place)
             seconds = min(self._left_s(), max(self._pairs_s, share_s))
             if place and seconds < self._pairs_s:
@@ -265,13 +274,18 @@ class Race:
         return self.settings(way.setting, f"modes=[{way.mode}]").words or ()
 
 
+def _runs_a_model(label: str) -> bool:
+    """False for a mode that times the input alone."""
+    return mode_of(label).execution is not Execution.NONE
+
+
 def axes_of(composer: Composer, given: Sequence[str], vary: Sequence[str]) -> dict[str, list[Any]]:
     """The axes of a race: the usual ones that no option fixes, and `KEY=V,V` of `vary`.
 
     What is in use now comes first: what is given, else the option's default.
 
     Raises:
-        ConfigError: a word of `vary` is no axis, or names one twice.
+        ConfigError: a word of `vary` can be no axis, or names one twice.
     """
     base = flatten(composer.base())
     axes = _usual_axes(composer, base, given)
@@ -284,8 +298,10 @@ def axes_of(composer: Composer, given: Sequence[str], vary: Sequence[str]) -> di
             raise ConfigError(f"--vary {word}: give {key} once, with all values")
         chosen.add(key)
         several = [override_values([f"{key}={value}"])[key] for value in values.split(",")]
-        if any(isinstance(value, (list, dict)) for value in several):
+        if any(isinstance(value, (list, dict)) for value in (base.get(key), *several)):
             raise ConfigError(f"--vary {word}: expected plain values, as in xla_flags.NAME=1,2")
+        if key in NO_AXES:
+            raise ConfigError(f"--vary {word}: {key} is the same in all settings")
         axes[key] = [base.get(key), *several]
     axes = {key: list(dict.fromkeys(values)) for key, values in axes.items()}
     return {key: values for key, values in axes.items() if len(values) > 1}
