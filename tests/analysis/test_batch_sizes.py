@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from xla_sweeps.analysis.batch_sizes import Point, is_done, knees_of
@@ -44,6 +46,26 @@ def test_the_knee_is_where_the_planted_throughput_is_nearly_its_most() -> None:
 def test_wide_intervals_say_that_the_knee_may_be_earlier() -> None:
     (knee,) = knees_of(planted(size, error=0.1) for size in SIZES)
     assert (knee.batch_size, knee.earliest) == (128, 64)
+
+
+@pytest.mark.parametrize(
+    ("rates", "knee", "said"),
+    [
+        ((50, 100, 70, 60), (2, 2), "at batch 2) from batch 2 to 2, and slower beyond"),
+        ((96, 80, 100, 99), (4, None), "at batch 4) from batch 4 on"),
+        ((99, 100, 98, 60), (1, 4), "at batch 2) from batch 1 to 4, and slower beyond"),
+    ],
+)
+def test_the_knee_holds_for_every_size_that_it_names(
+    rates: tuple[int, ...], knee: tuple[int, int | None], said: str
+) -> None:
+    points = [
+        replace(planted(size), throughput=rate, low=rate - 1, high=rate + 1)
+        for size, rate in zip((1, 2, 4, 8), rates, strict=True)
+    ]
+    (found,) = knees_of(points)
+    assert (found.batch_size, found.until) == knee
+    assert said in " ".join(sizes_text(points, title="t", unit="images").split())
 
 
 def test_a_throughput_that_still_rises_has_no_knee_yet() -> None:

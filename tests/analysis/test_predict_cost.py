@@ -152,6 +152,27 @@ def test_sizes_come_from_the_rounds_of_modes_that_did_not_fail() -> None:
     assert of(sizes, "graph_host") == []
 
 
+def test_ways_that_no_replicate_measured_together_are_not_compared() -> None:
+    """The one crashed in the first replicate, the other in the second."""
+    both = {"graph_host": 0.1, "predict": 0.2}
+    config = {**config_of("predict", *both), "batch_size": 1, "batches": 1}
+    lost = failed_outcome(Status.CRASHED)
+    records = [
+        make_record(
+            {label: both[label]},
+            noise=0.01,
+            config=config,
+            replicate=number,
+            modes={label: make_outcome(both[label]), other: lost},
+        )
+        for number, (label, other) in enumerate([tuple(both), tuple(both)[::-1]])
+    ]
+    sizes = sizes_of(summarized([records]))
+    assert {cost.label: cost.overhead for cost in costs_of(sizes)} == dict.fromkeys(both)
+    assert pairs_of(sizes, *both) == {}
+    assert len(totals_of(sizes, both, 100)) == 2
+
+
 @pytest.mark.parametrize(("jit_compile", "reference"), [(False, "graph_host"), (True, "xla_host")])
 def test_a_way_is_compared_with_the_function_of_the_same_jit_compile(
     jit_compile: bool, reference: str

@@ -184,6 +184,18 @@ def test_a_process_in_which_a_mode_broke_does_not_count() -> None:
     assert len(way(price, "graph").each) == 1
 
 
+def test_the_programs_are_told_though_the_last_process_was_cut_short() -> None:
+    whole = planted()
+    modes = {
+        label: replace(outcome, effective={"programs": {"b32": 1, "b8": 1}})
+        for label, outcome in whole.modes.items()
+    }
+    whole = replace(whole, modes=modes)
+    cut = replace(planted(seed=1), replicate=1, rounds=())
+    price = price_of(summarize([whole, cut]), [whole, cut])
+    assert {one.programs for one in price.shapes} == {1}
+
+
 def test_a_short_process_does_not_widen_what_a_long_one_knows() -> None:
     whole, short = planted(), planted(seed=1)
     records = [whole, replace(short, replicate=1, rounds=short.rounds[:4])]

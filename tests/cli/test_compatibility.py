@@ -18,7 +18,7 @@ from in_process import command
 from xla_sweeps.analysis.compatibility import NEEDED
 from xla_sweeps.cli import compatibility
 from xla_sweeps.config.catalog import load_layers
-from xla_sweeps.errors import ConfigError
+from xla_sweeps.errors import LEFT_CODE, ConfigError
 from xla_sweeps.report import study
 from xla_sweeps.report.compatibility import sentence
 from xla_sweeps.schema.columns import Verdict
@@ -75,6 +75,14 @@ def test_the_answer_counts_the_checks_alone_and_gives_the_reasons(measured: Path
         "slower seq_conv (examples): 0.50×",
     ):
         assert part in said
+
+
+def test_the_exit_code_says_that_trials_are_left_though_all_have_a_record(
+    measured: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One whose process was lost has a record, and is measured again."""
+    monkeypatch.setattr(compatibility, "measure_aside", lambda *_: LEFT_CODE)
+    command("compatibility", "examples", ON, cwd=measured, code=LEFT_CODE)
 
 
 def test_models_that_were_too_disturbed_to_be_timed_are_counted() -> None:

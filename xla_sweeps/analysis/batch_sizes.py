@@ -37,10 +37,11 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knee:
-    """The batch size from which a mode is within `FLAT` of its most throughput.
+    """The batch size from which on a mode is within `FLAT` of its most throughput.
 
     Attributes:
-        earliest: a smaller size whose interval reaches as far, or the same size.
+        until: the size up to which it is, where larger ones are slower; else None.
+        earliest: a smaller size from which on intervals reach as far, or the same size.
         most: samples/s at `most_at`, of all sizes that were measured.
         rises: whether the largest size is the best by more than `FLAT`: there may be more.
         failed_at: the smallest size that ran out of memory, or None.
@@ -48,6 +49,7 @@ class Knee:
 
     label: str
     batch_size: int
+    until: int | None
     earliest: int
     most: float
     most_at: int
@@ -86,25 +88,34 @@ def knees_of(points: Iterable[Point]) -> list[Knee]:
         if not rates:
             continue
         most_at = max(rates, key=lambda size: rates[size])
+        sizes, values = list(rates), list(rates.values())
+        highs = [one.high or 0.0 for one in each if one.throughput]
         enough = (1 - FLAT) * rates[most_at]
-        knee = next(size for size, rate in rates.items() if rate >= enough)
-        highs = {one.batch_size: one.high or 0.0 for one in each if one.throughput}
-        *_, last = rates
-        before = [rate for size, rate in rates.items() if size < last]
+        first = _end_of_run(values, sizes.index(most_at), -1, least=enough)
+        last = _end_of_run(values, first, 1, least=enough)
+        *before, largest = values
         knees.append(
             Knee(
                 label=label,
-                batch_size=knee,
-                earliest=min([knee, *(size for size, high in highs.items() if high >= enough)]),
+                batch_size=sizes[first],
+                until=None if sizes[last] == sizes[-1] else sizes[last],
+                earliest=sizes[_end_of_run(highs, first, -1, least=enough)],
                 most=rates[most_at],
                 most_at=most_at,
-                rises=bool(before) and rates[last] > (1 + FLAT) * max(before),
+                rises=bool(before) and largest > (1 + FLAT) * max(before),
                 failed_at=next(
                     (one.batch_size for one in each if one.status in OUT_OF_MEMORY), None
                 ),
             )
         )
     return knees
+
+
+def _end_of_run(values: Sequence[float], place: int, step: int, *, least: float) -> int:
+    """The last place, in steps from this one, up to which all values are at least so much."""
+    while 0 <= place + step < len(values) and values[place + step] >= least:
+        place += step
+    return place
 
 
 def is_done(points: Sequence[Point], *, to_the_limit: bool) -> bool:

@@ -41,6 +41,10 @@ class Size:
         assert level is not None
         return interval_of(level, self.pool.prior(level))
 
+    def has_both(self, one: str, other: str) -> bool:
+        """True if some replicate measured both ways."""
+        return bool(counting(self.samples, one, other)[0])
+
     def pair(self, one: str, other: str) -> tuple[Interval, Interval]:
         """Mean of the log seconds of two ways, and log of the other's over the one's, by rounds.
 
@@ -101,7 +105,11 @@ def sizes_of(trials: Iterable[tuple[TrialSummary, Sequence[Record], Pool]]) -> l
                 samples=measured_of(records).samples,
                 pool=pool,
             )
-            sizes.append(size)
+            together = {
+                label: reference if reference and size.has_both(reference, label) else ""
+                for label, reference in size.references.items()
+            }
+            sizes.append(replace(size, references=together))
     return sorted(sizes, key=lambda size: (size.batches, size.batch_size))
 
 
@@ -156,7 +164,9 @@ def pairs_of(sizes: Iterable[Size], one: str, other: str) -> dict[int, Interval]
     return {
         size.batch_size: size.pair(one, other)[1]
         for size in sizes
-        if size.batches == 1 and {one, other} <= size.references.keys()
+        if size.batches == 1
+        and {one, other} <= size.references.keys()
+        and size.has_both(one, other)
     }
 
 
@@ -187,7 +197,7 @@ def _total(size: Size, label: str, samples: int) -> Total:
 def _is_slower(first: tuple[Total, Size], other: tuple[Total, Size]) -> bool:
     """True if the other way is clearly slower: by rounds of one shape, else by both intervals."""
     (fast, size), (slow, there) = first, other
-    if size is there:
+    if size is there and size.has_both(fast.label, slow.label):
         return size.pair(fast.label, slow.label)[1].low > 0
     longer = propagate(lambda seconds: seconds[1] - seconds[0], [fast.seconds, slow.seconds])
     return longer.low > 0

@@ -119,7 +119,8 @@ def price_of(summary: TrialSummary, records: Sequence[Record]) -> Price:
     parts = _seconds_of(measured_of(records).counted, labels)
     shapes, ways = list[Shape](), list[Way]()
     for label, seconds in parts.items():
-        programs = records[-1].modes[label].effective.get("programs", {})
+        known = (one.modes[label].effective for one in records[::-1] if label in one.modes)
+        programs = next(filter(None, (effective.get("programs") for effective in known)), {})
         for name in dict.fromkeys(given):
             shapes.append(
                 Shape(

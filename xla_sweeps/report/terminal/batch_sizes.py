@@ -64,5 +64,6 @@ def _reach(knee: Knee, unit: str) -> str:
     if knee.rises:
         return f"{knee.label}: still rises at the largest batch size, to {most}.{failed}"
     text = f"{knee.label}: within {percent(FLAT)} of its most ({most}) from batch "
+    end = "on" if knee.until is None else f"to {knee.until:,}, and slower beyond"
     early = f", perhaps from {knee.earliest:,}" if knee.earliest < knee.batch_size else ""
-    return f"{text}{knee.batch_size:,} on{early}.{failed}"
+    return f"{text}{knee.batch_size:,} {end}{early}.{failed}"
