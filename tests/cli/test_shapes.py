@@ -91,6 +91,8 @@ def test_a_trial_that_is_there_is_not_measured_again(
 ) -> None:
     assert ask(measured, "--batches", "32,32,8", "--dry-run") == 0
     assert "shapes=[" not in capsys.readouterr().out
+    assert ask(measured, "--batches", "32,32,8", "effort.replicates=4", "--dry-run") == 0
+    assert "1 to measure (2 replicates)" in capsys.readouterr().err, "two are there"
     assert ask(measured, "--batches", "32,8", "--sizes", "96", "--dry-run") == 0
     assert "shapes=[96,b32,b8]" in capsys.readouterr().out
 
