@@ -98,6 +98,19 @@ def test_a_stop_ends_the_running_trials_and_leaves_no_process(cluster: Any, tmp_
     launcher.close()
 
 
+@pytest.mark.slow
+@pytest.mark.exhaustive
+def test_no_trial_prepares_ahead_where_nodes_differ(cluster: Any) -> None:
+    warnings: list[str] = []
+    node = cluster.add_node(num_cpus=3)
+    try:
+        launcher = RayLauncher(quick_launch(address=cluster.address, warn=warnings.append, ahead=1))
+        launcher.close()
+    finally:
+        cluster.remove_node(node)
+    assert warnings == ["--ahead=1 is 0 here: nodes differ in their number of cores"]
+
+
 PRINT_THREADS = """
 import os
 {made}
