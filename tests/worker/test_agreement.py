@@ -212,6 +212,21 @@ def test_a_single_number_is_no_constant() -> None:
     assert not gate(np.zeros(1), eager=np.zeros(1), reference=None, classes=False).ok
 
 
+@pytest.mark.parametrize("samples", [1, 4])
+@pytest.mark.parametrize("reference", [True, False])
+def test_another_single_number_is_wrong_where_eagers_own_rounding_is_known(
+    samples: int, reference: bool
+) -> None:
+    eager = np.linspace(1, 3, samples)[:, None]
+    exact = eager[:1] * (1 + 1e-7) if reference else None
+    moves = agreement.moves_of([eager], [[eager * (1 + 1e-6)]])
+    for times, ok in ((1.5, False), (1 + 1e-6, True)):
+        result = gate(times * eager, eager=eager, reference=exact, moves=moves, classes=False)
+        assert (result.ok, result.refused) == (ok, False), result.reason
+    far = agreement.moves_of([eager], [[eager * 1.3]])  # rounding makes of it what it wants
+    assert gate(1.5 * eager, eager=eager, reference=exact, moves=far, classes=False).refused
+
+
 @pytest.mark.parametrize("constant", [0.0, 0.001, 1e-40])
 def test_a_constant_or_vanishing_output_refuses_the_check_instead_of_passing_it(
     constant: float,

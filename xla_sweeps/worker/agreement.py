@@ -274,11 +274,12 @@ def _compare_head(
     agreement = Agreement(
         rmse_rel=rmse_rel, top1_match=None, ok=not reason, reason=reason, allowed=allowed
     )
-    spread, margin = float(eager.std()) / scale, max(tolerance * scale, move.largest)
+    margin = max(tolerance * scale, move.largest)
+    spread = float(eager.std()) / scale if eager.size > 1 else 1.0  # its distance from 0
     if reference is not None:
         reference = np.where(finite[: len(reference)], reference, 0.0)
         size, images = scale_of(reference), len(reference)
-        spread = float(reference.std()) / size
+        spread = float(reference.std()) / size if reference.size > 1 else spread
         agreement = replace(
             agreement,
             rmse_ref_rel=_rmse(output[:images], reference) / size,
