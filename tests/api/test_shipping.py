@@ -121,6 +121,7 @@ CASES = {
     "builder": (lambda: functional(layers.Dense(3)), None),
     "counter": (Counter(), batch),
     "module": (Module(), batch),
+    "layer": (layers.Dense(3), batch),
     "call": (lambda x: x * FACTOR, batch),
 }
 """
@@ -224,5 +225,6 @@ def test_models_of_all_kinds_compute_the_same_in_a_fresh_process(tmp_path: Path)
     assert outcome["subclassed"] == "Plain"
     assert outcome["train_step"] == "Trained"
     assert outcome["module"] == "Module"
+    assert outcome["layer"] == "Dense"
     assert outcome["call"] == "function"
     assert str(ROOT) not in json.dumps(told["folders"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,38 @@ def test_a_file_gives_shapes_types_ranges_and_the_batch_size() -> None:
         InputSpec(shape=(2,), dtype="int64", low=0, high=6, name="ids"),
         InputSpec(shape=(4,), dtype="bool", low=1, high=2, name="mask"),
     )
+
+
+class Called:
+    """Takes what its `call` takes, as a layer of Keras."""
+
+    def __call__(self, *inputs: Any, **named: Any) -> None:
+        pass
+
+
+class Builder:
+    """Builds a model."""
+
+    def __call__(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (Called(), True),
+        (Builder(), False),
+        (Called, False),
+        (Called().__call__, False),
+        (partial(lambda size: None, size=3), False),
+        (cache(lambda size=3: None), False),
+        (lambda batch: batch, True),
+    ],
+)
+def test_an_object_with_a_call_is_the_model_unless_it_takes_nothing(
+    code: Any, expected: bool
+) -> None:
+    assert own_inputs.needs_inputs(code) is expected
 
 
 def test_values_go_to_the_inputs_of_their_names() -> None:

@@ -7,6 +7,7 @@ import inspect
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -189,14 +190,18 @@ def _binds(signature: inspect.Signature, *positional: Any, **named: Any) -> bool
 def needs_inputs(code: Callable[..., Any]) -> bool:
     """True for a function or an object that is the model's own call, and builds none.
 
-    That of a builder takes nothing that has no default, but `resolution`.
+    A function that builds one takes nothing that has no default, but `resolution`; an object that
+    does takes nothing at all.
     """
     if inspect.isclass(code):
         return False
+    code = getattr(code, "python_function", code)
     try:
-        taken = inspect.signature(getattr(code, "python_function", code)).parameters.values()
+        taken = inspect.signature(code).parameters.values()
     except (TypeError, ValueError):
         return False
+    if not (inspect.isroutine(code) or isinstance(code, partial)):
+        return bool(taken)
     places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return any(
         one.default is one.empty and one.kind in places and one.name != "resolution"
