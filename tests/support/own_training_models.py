@@ -151,3 +151,22 @@ class Broken(Pairs):
 
 def broken() -> Pairs:
     return _make(Broken)
+
+
+class Named(Pairs):
+    """Two inputs in one dictionary."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.user, self.item = layers.Dense(3), layers.Dense(3)
+        self.compile(optimizer="rmsprop", loss="mae")
+
+    def call(self, x: Any) -> Any:
+        return self.user(x["user"]) - self.item(x["item"])
+
+
+class Recalled(Named):
+    """The same, without targets."""
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        return super().train_step((data, tf.ones_like(data["user"][:, :3])))

@@ -29,7 +29,9 @@ FITS = ("graph", "xla", "fit_graph", "fit_xla")
 
 def job_of(function: str, scenario: str = "train_step", modes: Any = STEPS) -> ReplicateJob:
     path = f"{SUPPORT / 'own_training_models.py'}:{function}"
-    spec = built_models.own(path, input_spec=[{"shape": [6], "low": -1, "high": 1}])
+    names = ("user", "item") if function in ("Named", "Recalled") else ("",)
+    inputs = [{"shape": [6], "low": -1, "high": 1, "name": name} for name in names]
+    spec = built_models.own(path, input_spec=inputs)
     training = Training(optimizer=COMPILED)
     trial = replace(
         TRIAL, model=spec, batch_size=4, modes=modes, scenario=Scenario(scenario), training=training
@@ -52,6 +54,8 @@ def measure(function: str, **given: Any) -> tuple[dict[str, ModeOutcome], list[s
         pytest.param("vae", [Flag.RANDOM_LAYERS], marks=pytest.mark.exhaustive),
         pytest.param("seeded_vae", [Flag.RANDOM_LAYERS], marks=pytest.mark.exhaustive),
         ("gan", [Flag.RANDOM_LAYERS]),
+        ("Named", []),
+        ("Recalled", []),
     ],
 )
 def test_every_mode_trains_by_the_models_own_step(function: str, flags: list[Flag]) -> None:
@@ -62,7 +66,7 @@ def test_every_mode_trains_by_the_models_own_step(function: str, flags: list[Fla
 
 @pytest.mark.parametrize(
     "function",
-    ["vae", *(pytest.param(each, marks=pytest.mark.exhaustive) for each in ("pairs", "gan"))],
+    ["vae", "Named", *(pytest.param(each, marks=pytest.mark.exhaustive) for each in ("pairs", "gan"))],
 )
 def test_fit_trains_by_the_models_own_step(function: str) -> None:
     outcomes, _ = measure(function, scenario="fit", modes=FITS)

@@ -16,7 +16,7 @@ import numpy as np
 
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.objective import objective_of
-from xla_sweeps.backends.keras.sources import OWN
+from xla_sweeps.backends.keras.sources import OWN, LoadedModel
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.trial import Trial
 from xla_sweeps.trial.failures import error_line, root_cause
@@ -96,7 +96,7 @@ def loss_in(logs: Any) -> Any:
 
 
 def batches_for(
-    model: Any,
+    loaded: LoadedModel,
     trial: Trial,
     inputs: Sequence[Any],
     labels: Sequence[Any],
@@ -110,8 +110,10 @@ def batches_for(
     Raises:
         XlaSweepsError: it takes neither; the message has the reason of the likelier one.
     """
-    pairs = list(zip(inputs, labels or _targets_of(model, trial, inputs), strict=False))
-    likely = [pairs, inputs] if labels or getattr(model, "loss", None) else [inputs, pairs]
+    model, packed = loaded.keras_model, list(map(loaded.pack, inputs))
+    alone = packed if isinstance(packed[0], Mapping) else inputs  # a dataset takes no list
+    pairs = list(zip(alone, labels or _targets_of(loaded, trial, inputs), strict=False))
+    likely = [pairs, alone] if labels or getattr(model, "loss", None) else [alone, pairs]
     errors = []
     for batches in filter(None, likely):
         try:
@@ -128,10 +130,10 @@ def batches_for(
     )
 
 
-def _targets_of(model: Any, trial: Trial, inputs: Sequence[Any]) -> list[Any]:
+def _targets_of(loaded: LoadedModel, trial: Trial, inputs: Sequence[Any]) -> list[Any]:
     """Targets that are drawn for a model's loss; none where it has no loss, or no outputs."""
     with suppress(Exception):
-        outputs = model(inputs[0], training=False)
+        model, outputs = loaded.keras_model, loaded.forward(inputs[0], training=False)
         objective = objective_of(model, outputs, trial, building.keras_library_of(model))
         rng = np.random.default_rng(trial.seed)
         drawn = [objective.draw(rng) for _ in inputs]

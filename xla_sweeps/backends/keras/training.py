@@ -88,7 +88,7 @@ class Trainer(ABC):
         self.library = building.keras_library_of(self.model)
         self.is_own = own_training.has_own_step(self.model, trial)
         if self.is_own:
-            self.batches = self._own_batches(trial, inputs, labels)
+            self.batches = self._own_batches(built, trial, inputs, labels)
         else:
             outputs = self.forward(inputs[0])
             self.objective = objective or objective_of(self.model, outputs, trial, self.library)
@@ -106,13 +106,13 @@ class Trainer(ABC):
         self._reference: FirstSteps | None = None
 
     def _own_batches(
-        self, trial: Trial, inputs: Sequence[Any], labels: Sequence[Any]
+        self, built: BuiltModel, trial: Trial, inputs: Sequence[Any], labels: Sequence[Any]
     ) -> Sequence[Any]:
         """Batches as the model's `train_step` takes them; it has an optimizer then."""
         if not own_training.optimizers_of(self.model):
             self.model.compile(optimizer=optimizer_of(self.library, trial, self.model))
         self.optimizer = own_training.optimizers_of(self.model)[0]
-        return own_training.batches_for(self.model, trial, inputs, labels, run=self.try_step)
+        return own_training.batches_for(built.loaded, trial, inputs, labels, run=self.try_step)
 
     def try_step(self, batch: Any) -> None:
         """Run the model's `train_step` eagerly, and forget what it changes."""
