@@ -25,6 +25,7 @@ from xla_sweeps.api.folders import keep, new_folder, write_error
 from xla_sweeps.api.identity import digest_of
 from xla_sweeps.config import own_inputs
 from xla_sweeps.config.catalog import names
+from xla_sweeps.config.own_files import IMAGE_SIZES
 from xla_sweeps.config.own_inputs import OwnArray
 from xla_sweeps.config.own_modules import is_module, require_inference
 from xla_sweeps.config.values import path_of
@@ -48,14 +49,17 @@ _BUILDER = "give a function that builds it instead: measure(lambda: MyModel(...)
 
 _BATCH = "batch.npz"
 
+_SIDE = 16
+"""Size of an example where the model leaves it free."""
+
 _INSIDE = "make what it holds inside the function"
 
 
 @refusing("model and inputs: cannot be used")
 def options_for(
-    model: Any, inputs: Any, batch_size: int | None, *, results_dir: Path
+    model: Any, inputs: Any, batch_size: int | None, *, results_dir: Path, resolution: Any = None
 ) -> dict[str, Any]:
-    """Options that ask for a model and its inputs.
+    """Options that ask for a model and its inputs; without any it is called at the resolution.
 
     Raises:
         ConfigError: it cannot be shipped; the message says what to do instead.
@@ -69,7 +73,7 @@ def options_for(
     if isinstance(model, (str, Path)):
         named = _options_by_name(model)
     elif _is_keras(model):
-        named = _ship_model(model, inputs, arrays, results_dir)
+        named = _ship_model(model, inputs, arrays, results_dir, resolution)
     elif is_module(model):
         named = _ship_module(model, inputs, results_dir)
     elif callable(model):
@@ -164,12 +168,12 @@ def _ship_builder(builder: Callable[[], Any], results_dir: Path) -> dict[str, An
 
 
 def _ship_model(
-    model: Any, inputs: Any, arrays: list[OwnArray], results_dir: Path
+    model: Any, inputs: Any, arrays: list[OwnArray], results_dir: Path, resolution: Any
 ) -> dict[str, Any]:
     """Ship a model in memory, with what it computes."""
     if not arrays and not getattr(model, "inputs", None):
         raise ConfigError("model: its inputs are unknown; give a batch: measure(model, inputs)")
-    example = _example(model) if inputs is None else inputs
+    example = _example(model, resolution) if inputs is None else inputs
     if not model.built:
         _outputs(model, example)  # creates the variables
     with _kept_state(model):
@@ -237,12 +241,16 @@ def _kept_state(model: Any) -> Iterator[None]:
             variable.assign(value)
 
 
-def _example(model: Any) -> Any:
+def _example(model: Any, resolution: Any) -> Any:
     """A batch of one as the model declares its inputs, of small numbers."""
     import numpy as np
 
+    side = (str(resolution).isdecimal() and int(resolution)) or _SIDE
+
     def draw(tensor: Any) -> Any:
-        shape = [size or 16 for size in tensor.shape[1:]]
+        sizes = tensor.shape[1:]
+        free = (side, side, _SIDE) if len(sizes) == IMAGE_SIZES else [_SIDE] * len(sizes)
+        shape = [size or instead for size, instead in zip(sizes, free, strict=True)]
         kind = np.dtype("float32" if "float" in str(tensor.dtype) else str(tensor.dtype))
         rng = np.random.default_rng(0)
         return rng.random((tensor.shape[0] or 1, *shape)).astype(kind)
