@@ -185,6 +185,35 @@ def test_the_precision_of_a_trial_comes_before_the_float_type_of_a_file(
     assert {variable.dtype for variable in twin.loaded.variables} == {"float64"}
 
 
+def nested(**more: Any) -> keras.Model:
+    given = keras.Input((3,))
+    inner = keras.Model(given, keras.layers.Dense(3, **more)(given))
+    return keras.Sequential([keras.Input((3,)), inner, keras.layers.Dropout(0.5)])
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+@pytest.mark.parametrize("function", ["saved.keras", "net.py:again", "net.py:doubled"])
+def test_a_half_precision_that_no_layer_computes_in_is_refused(
+    function: str, tmp_path: Path
+) -> None:
+    nested().save("saved.keras")
+    again = 'def again():\n    return keras.saving.load_model("saved.keras")\n'
+    (tmp_path / "net.py").write_text(NET + again)
+    given = {} if function == "saved.keras" else {"input_spec": [{"shape": [3]}]}
+    with pytest.raises(XlaSweepsError, match="precision=mixed_bfloat16: no layer of the model"):
+        build(own(function, **given), precision=Precision.MIXED_BFLOAT16)
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+def test_a_half_precision_that_a_file_has_may_be_asked_for() -> None:
+    nested(dtype="mixed_bfloat16").save("saved.keras")
+    for asked in (Precision.MIXED_BFLOAT16, Precision.FLOAT32):
+        built = build(own("saved.keras"), precision=asked)
+        assert built.precision is Precision.MIXED_BFLOAT16
+    with pytest.raises(XlaSweepsError, match="precision=mixed_float16: no layer of the model"):
+        build(own("saved.keras"), precision=Precision.MIXED_FLOAT16)
+
+
 @pytest.mark.parametrize(
     ("call", "names", "expected"),
     [

@@ -18,7 +18,7 @@ from xla_sweeps.backends.keras import sources
 from xla_sweeps.backends.keras.initial import drawn_by_numpy
 from xla_sweeps.backends.keras.sources import LoadedModel, Wrap, applications, local
 from xla_sweeps.backends.keras.sources.inputs import draw
-from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec, Precision
 
 Step = Callable[[LoadedModel, ModelSpec], Callable[[Any], Any]]
@@ -100,17 +100,39 @@ def computed_in(loaded: LoadedModel, asked: str) -> Precision:
     """The precision that a model computes in: half where it is asked for, or its code sets it.
 
     Its code may be a policy in a function or a file, or `module.half()`.
+
+    Raises:
+        ConfigError: half is asked for, and the model has types of its own, as one of a file has.
     """
-    if asked in set(_HALF.values()):
-        return Precision(asked)
     types = float_types(loaded)
+    if asked in set(_HALF.values()):
+        if asked in {_HALF.get(name) for name in types}:
+            return Precision(asked)
+        raise ConfigError(
+            f"precision={asked}: no layer of the model computes in it, since its code or file sets "
+            "the types; leave precision out, or give a function that builds a Keras model and sets "
+            "none"
+        )
     types |= {keras.backend.standardize_dtype(each.dtype) for each in loaded.variables}
     return next((_HALF[name] for name in _HALF if name in types), Precision.FLOAT32)
 
 
+_WITHOUT_TYPE = {"InputLayer", "Functional", "Sequential"}
+"""Classes of layers that compute nothing themselves."""
+
+
 def float_types(loaded: LoadedModel) -> set[str]:
-    """The floating types that the layers of a Keras model compute in."""
-    types = {str(getattr(each, "compute_dtype", "")) for each in all_layers(loaded.keras_model)}
+    """The floating types that the layers of a Keras model compute in.
+
+    Some compute nothing, and have the policy that was in force when the model was loaded.
+    """
+    layers = all_layers(loaded.keras_model) or [loaded.keras_model]
+    kinds = [{base.__name__ for base in type(each).__mro__} for each in layers]
+    types = {
+        str(getattr(each, "compute_dtype", ""))
+        for each, names in zip(layers, kinds, strict=True)
+        if not names & _WITHOUT_TYPE
+    }
     return {name for name in types if "float" in name}
 
 
