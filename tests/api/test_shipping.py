@@ -43,6 +43,7 @@ import json, sys
 import numpy as np
 import keras
 import tensorflow as tf
+import tf_keras
 from keras import layers
 from xla_sweeps.api import shipping
 from xla_sweeps.errors import ConfigError
@@ -107,12 +108,23 @@ def mixed():
 def trained():
     given = keras.Input((4,))
     return Trained(given, layers.Dense(2)(given))
+def with_arguments(library):
+    given = library.Input((4,))
+    middle = library.layers.Lambda(
+        lambda x, by, how: x * by[0] if how == "times" else x * FACTOR,
+        output_shape=lambda shape: shape,
+        mask=lambda x, mask: None,
+        arguments={"by": [2.0], "how": "times"},
+    )
+    return library.Model(given, middle(given))
 batch = np.linspace(-1, 1, 8, dtype="float32").reshape(2, 4)
 CASES = {
     "functional": (functional(layers.Dense(3)), None),
     "sequential": (keras.Sequential([keras.Input((4,)), layers.Dense(3)]), None),
     "custom layer": (functional(lambda x: Scale(2.0)(layers.Dense(2)(x))), None),
     "lambda with a global": (functional(layers.Lambda(lambda x: x * FACTOR)), None),
+    "lambda with arguments": (with_arguments(keras), None),
+    "lambda with arguments of tf_keras": (with_arguments(tf_keras), None),
     "subclassed": (Plain(), batch),
     "tied": (tied(), None),
     "dict": (named(), {"one": batch, "two": batch}),

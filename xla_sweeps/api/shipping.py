@@ -292,11 +292,11 @@ def _objects(model: Any) -> Iterator[tuple[str, Any]]:
         for base in type(layer).__mro__:
             if not _is_of_library(base):
                 yield base.__name__, base
-        for value in list(vars(layer).values()):
+        for attribute, value in list(vars(layer).items()):
             own = inspect.isfunction(value) and not hasattr(value, "__wrapped__")
             if own and not _is_of_library(value):
-                lambda_of = type(layer).__name__ == "Lambda"
-                yield (f"Lambda:{layer.name}" if lambda_of else value.__name__), value
+                place = f"Lambda:{layer.name}:{attribute.lstrip('_')}"
+                yield (place if type(layer).__name__ == "Lambda" else value.__name__), value
 
 
 def _is_of_library(code: Any) -> bool:

@@ -25,6 +25,9 @@ TOLERANCE = 1e-3
 
 TOLERANCE_HALF = 3e-2
 
+_OF_LAMBDA = ("function", "output_shape", "mask")
+"""Arguments of Keras's Lambda that may be functions."""
+
 _BUILDER = "give a function that builds it: measure(lambda: MyModel(...), inputs)"
 
 
@@ -48,7 +51,7 @@ def load(folder: Path) -> Any:
     custom = {
         name: _tolerant(value) for name, value in code["objects"].items() if name not in lambdas
     }
-    with _lambdas_of(library.layers.Lambda, lambdas):
+    with _lambdas_of(library, lambdas):
         model = load_file(library, folder / "model.keras", custom_objects=custom, safe_mode=False)
     example = code["example"]
     call = call_of(model, example if isinstance(example, Mapping) else ())
@@ -98,15 +101,22 @@ def _tolerant(given: Any) -> Any:
     return given
 
 
-def _lambdas_of(layer: Any, functions: Mapping[str, Any]) -> AbstractContextManager[object]:
-    """Let Keras's Lambda take its function by the layer's name, for a `with` block."""
+def _lambdas_of(library: Any, functions: Mapping[str, Any]) -> AbstractContextManager[object]:
+    """Let Keras's Lambda take its functions by the layer's name, for a `with` block."""
+    layer = library.layers.Lambda
     earlier = vars(layer)["from_config"]
 
     def from_config(cls: Any, /, config: Any, *more: Any, **named: Any) -> Any:
-        function = functions.get(f"Lambda:{config['name']}")
-        if function is None:
+        own = {name: functions.get(f"Lambda:{config['name']}:{name}") for name in _OF_LAMBDA}
+        if own["function"] is None:
             return earlier.__func__(cls, config, *more, **named)
-        return cls(function, **{name: config[name] for name in ("name", "dtype") if name in config})
+        plain = {name: config[name] for name in ("name", "dtype") if name in config}
+        given = {
+            name: own.get(name) or library.saving.deserialize_keras_object(config[name])
+            for name in (*_OF_LAMBDA, "arguments")
+            if name in config
+        }
+        return cls(**plain, **given)
 
     return mock.patch.object(layer, "from_config", classmethod(from_config))
 
