@@ -167,12 +167,20 @@ def stacked(function, activation, weight):
     dense = layers.Dense(2, activation=activation, kernel_initializer=kernel(weight))(scaled)
     last = layers.Dense(2, activation=lambda x: x, kernel_initializer="ones")
     return keras.Model(given, last(dense))
+def compiled(*given, **named):
+    model = stacked(times(2), times(2), 2.0)
+    model.compile(*given, **named)
+    return model
 kernel = keras.initializers.Constant
 times = lambda factor: lambda x: x * factor
 PAIRS = {
     "function of a Lambda": lambda n: stacked(times(n), times(2), 2.0),
     "function of another layer": lambda n: stacked(times(2), times(n), 2.0),
     "weights": lambda n: stacked(times(2), times(2), float(n)),
+    "compiled or not": lambda n: compiled() if n == 2 else stacked(times(2), times(2), 2.0),
+    "optimizer": lambda n: compiled(keras.optimizers.Adam(n / 10), "mse"),
+    "loss": lambda n: compiled("adam", lambda wanted, given: n * keras.ops.mean(wanted - given)),
+    "metric": lambda n: compiled("adam", "mse", metrics=[keras.metrics.TopKCategoricalAccuracy(n)]),
     "held initializer": lambda n: held(kernel(n)),
     "held loss": lambda n: held(keras.losses.Huber(delta=n)),
     "held layer": lambda n: held(layers.Dense(n)),

@@ -279,11 +279,21 @@ def _configuration_of(value: Any) -> list[Any] | None:
     with contextlib.suppress(*FOREIGN):
         return [
             _canonical(value.get_config()),
-            [getattr(value, name, None) for name in ("fn", "_fn", "_fn_kwargs")],  # of a loss
+            [getattr(value, name, None) for name in ("fn", "_fn")],  # of a loss or a metric
+            dict(getattr(value, "_fn_kwargs", None) or {}),
             value.get_weights() if hasattr(value, "get_weights") else [],
             [one for _, one in _objects(value)] if is_layer else [],
+            _compiled_with(value),
         ]
     return None
+
+
+def _compiled_with(model: Any) -> Mapping[str, Any]:
+    """Arguments of the last `compile` of a model; none for another object.
+
+    Uses a private attribute, tried on Keras 3.15.1 and tf_keras 2.21.0.
+    """
+    return dict(getattr(getattr(model, "_compile_config", None), "config", {}))
 
 
 def _objects(model: Any) -> Iterator[tuple[str, Any]]:
