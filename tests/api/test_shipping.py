@@ -22,7 +22,9 @@ if not os.fork():  # a process that knows none of what follows
     folders = json.load(loads)
     for name, path in folders.items():
         try:
-            outcome[name] = type(shipped.load(Path(path).parent)).__name__
+            model = shipped.load(Path(path).parent)
+            compiled = " compiled" * getattr(model, "compiled", False)
+            outcome[name] = type(model).__name__ + compiled
         except Exception as error:
             outcome[name] = f"failed: {error!r}"[:300]
     folder = Path(folders["sequential"]).parent
@@ -58,6 +60,27 @@ class Scale(layers.Layer):
         return x * self.by * FACTOR
     def get_config(self):
         return {**super().get_config(), "by": self.by}
+@keras.saving.register_keras_serializable()
+class Shift(Scale):
+    pass
+@keras.saving.register_keras_serializable("mine", name="twice")
+def double(x):
+    return x * 2
+class Ones(keras.initializers.Initializer):
+    def __call__(self, shape, dtype=None):
+        return keras.ops.ones(shape, dtype)
+@keras.saving.register_keras_serializable()
+class Small(keras.constraints.Constraint):
+    def __call__(self, weights):
+        return weights * 0.1
+class Far(keras.losses.Loss):
+    def call(self, wanted, given):
+        return keras.ops.mean(wanted - given)
+class Near(keras.metrics.Mean):
+    def update_state(self, wanted, given, sample_weight=None):
+        return super().update_state(keras.ops.mean(wanted - given))
+def apart(wanted, given):
+    return keras.ops.mean(wanted - given)
 class Plain(keras.Model):
     def __init__(self):
         super().__init__()
@@ -105,6 +128,13 @@ def named():
     return keras.Model({"one": one, "two": two}, layers.Dense(2)(layers.Add()([one, two])))
 def mixed():
     return keras.Sequential([keras.Input((4,)), layers.Dense(3, dtype="mixed_bfloat16")])
+def own_parts():
+    dense = layers.Dense(3, double, kernel_initializer=Ones(), kernel_constraint=Small())
+    return functional(lambda x: Shift(2.0)(dense(x)))
+def own_compiled():
+    model = functional(layers.Dense(3))
+    model.compile("adam", Far(), metrics=[Near(), apart])
+    return model
 def trained():
     given = keras.Input((4,))
     return Trained(given, layers.Dense(2)(given))
@@ -130,6 +160,8 @@ CASES = {
     "dict": (named(), {"one": batch, "two": batch}),
     "mixed": (mixed(), None),
     "train_step": (trained(), None),
+    "own parts": (own_parts(), None),
+    "own loss and metrics": (own_compiled(), None),
     "builder": (lambda: functional(layers.Dense(3)), None),
     "counter": (Counter(), batch),
     "module": (Module(), batch),
@@ -252,6 +284,7 @@ def test_models_of_all_kinds_compute_the_same_in_a_fresh_process(tmp_path: Path)
     assert outcome["subclassed"] == "Plain"
     assert outcome["train_step"] == "Trained"
     assert outcome["module"] == "Module"
+    assert outcome["own loss and metrics"] == "Functional compiled"
     assert outcome["layer"] == "Dense"
     assert outcome["call"] == "function"
     assert str(ROOT) not in json.dumps(told["folders"])

@@ -188,9 +188,12 @@ def _ship_model(
                     raise write_error(results_dir, full[0]) from error
                 raise
         saved = path.read_bytes()
+    legacy = any(base.__module__.startswith("tf_keras") for base in type(model).__mro__)
+    objects = dict(_objects(model))
+    registered = sys.modules["tf_keras" if legacy else "keras"].saving.get_registered_name
     code = {
-        "objects": dict(_objects(model)),
-        "legacy": any(base.__module__.startswith("tf_keras") for base in type(model).__mro__),
+        "objects": {registered(value): value for value in objects.values()} | objects,
+        "legacy": legacy,
         "example": _plain_arrays(example),
         "outputs": [own_inputs.as_numpy(output) for output in outputs],
     }
@@ -297,12 +300,20 @@ def _compiled_with(model: Any) -> Mapping[str, Any]:
 
 
 def _objects(model: Any) -> Iterator[tuple[str, Any]]:
-    """Classes of the model and its layers that are not Keras's, and functions that they hold."""
+    """Classes of the model and its layers that are not Keras's, and what they hold of such code.
+
+    That is functions, and classes of what Keras makes again by its configuration.
+    """
     for layer in [model, *model._flatten_layers(include_self=False, recursive=True)]:
         for base in type(layer).__mro__:
             if not _is_of_library(base):
                 yield base.__name__, base
-        for attribute, value in list(vars(layer).items()):
+        compiled = own_inputs.flat(_compiled_with(layer))
+        for attribute, value in [*vars(layer).items(), *(("", each) for each in compiled)]:
+            kind = type(value)
+            is_made = hasattr(kind, "get_config") and not hasattr(kind, "_flatten_layers")
+            if is_made and not _is_of_library(kind):
+                yield kind.__name__, kind
             own = inspect.isfunction(value) and not hasattr(value, "__wrapped__")
             if own and not _is_of_library(value):
                 place = f"Lambda:{layer.name}:{attribute.lstrip('_')}"
