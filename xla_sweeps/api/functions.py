@@ -261,8 +261,8 @@ def _add_model(
     given: dict[str, Any], model: Any, inputs: Any, batch_size: int | None, folder: Path
 ) -> None:
     """Add the options that ask for a model; an error where its backend is not the one given."""
-    asked = {"results_dir": folder, "resolution": given.get("resolution")}
-    named = shipping.options_for(model, inputs, batch_size, **asked)
+    side = given.get("resolution")
+    named = shipping.options_for(model, inputs, batch_size, results_dir=folder, resolution=side)
     only, asked = named.get("backend"), given.get("backend", AUTO)
     if only and asked not in (only, AUTO):
         raise ConfigError(f"backend={asked}: a PyTorch module runs on PyTorch only: backend={only}")

@@ -66,7 +66,11 @@ def test_every_mode_trains_by_the_models_own_step(function: str, flags: list[Fla
 
 @pytest.mark.parametrize(
     "function",
-    ["vae", "Named", *(pytest.param(each, marks=pytest.mark.exhaustive) for each in ("pairs", "gan"))],
+    [
+        "vae",
+        "Named",
+        *(pytest.param(each, marks=pytest.mark.exhaustive) for each in ("pairs", "gan")),
+    ],
 )
 def test_fit_trains_by_the_models_own_step(function: str) -> None:
     outcomes, _ = measure(function, scenario="fit", modes=FITS)
