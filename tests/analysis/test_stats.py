@@ -192,6 +192,7 @@ def test_steady_ratios_have_the_usual_interval_however_noisy() -> None:
 def test_a_small_change_is_no_drift() -> None:
     assert not stats.drifts(noisy(np.linspace(0, 0.08, 40)))
     assert not stats.drifts(np.array([0.0, -3.0]))
+    assert not stats.drifts([])
 
 
 def test_a_sudden_change_is_found_and_noise_is_none() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -146,6 +147,18 @@ def test_a_hang_that_ignores_sigterm_is_killed_at_its_stages_deadline(tmp_path: 
     assert outcome.status is Status.TIMEOUT
     assert outcome.failure is not None
     assert outcome.failure.message == "stage 'compile' timed out after 1.5 s"
+
+
+def test_a_process_that_the_kernel_cannot_end_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("EXIT_GRACE_S", "TERM_GRACE_S", "KILL_GRACE_S"):
+        monkeypatch.setattr(workers, name, 0.1)
+    monkeypatch.setattr(workers, "signal_group", lambda *_: None)
+    with subprocess.Popen(["sleep", "600"]) as process:
+        assert not workers.end_group(process)
+        assert process.poll() is None
+        process.kill()
 
 
 def test_grandchildren_do_not_outlive_their_trial(tmp_path: Path) -> None:
@@ -307,6 +320,18 @@ def test_all_calls_of_rounds_that_count_again_are_calls_of_the_warm_up(
         assert calls >= EIGHT.rounds_min * (1 + singles) > EIGHT.rounds_min
         assert sum(taken.warmup_block_calls) - 2 * sum(first.warmup_block_calls) == calls
         assert len(taken.warmup_block_ns) == len(taken.warmup_block_calls)
+
+
+@pytest.mark.parametrize("modes", [("graph", "xla"), ("graph", "jax_xla")])
+def test_a_worker_that_is_lost_while_it_warms_up_again_loses_no_round(
+    modes: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drifted = iter([True])
+    monkeypatch.setattr(stopping, "drifts", lambda *given: next(drifted, False))
+    result = conduct(tmp_path, "die-warming-again", modes=modes)
+    assert not result.finished
+    assert len(result.rounds) == EIGHT.rounds_min
+    assert result.status is Status.CRASHED
 
 
 def test_workers_of_several_backends_load_them_side_by_side(tmp_path: Path) -> None:

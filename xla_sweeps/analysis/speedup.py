@@ -45,7 +45,7 @@ _TOO_FEW_ROUNDS = Failure(
     phase=Phase.MEASURE,
     kind="too_few_rounds",
     message="too few rounds were measured",
-    hint="measure fewer modes, as in modes=[graph,xla], or for longer: effort.mode_cap_s=S",
+    hint="measure for longer: effort.mode_cap_s=S, timeouts.measure=S",
 )
 
 

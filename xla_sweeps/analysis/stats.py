@@ -187,6 +187,8 @@ def trend_interval(values: Sequence[float], *, level: float = 0.95) -> Interval:
 
 def drifts(log_ratios: Sequence[float] | _Numbers) -> bool:
     """True if a ratio surely changes over the rounds by more than `DRIFT`, slowly or at once."""
+    if len(log_ratios) < 2:
+        return False
     parts = min(len(log_ratios), _DRIFT_PARTS)
     share, more = divmod(len(log_ratios), parts)
     sizes = share + (np.arange(parts) < more)

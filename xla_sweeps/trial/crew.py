@@ -218,8 +218,8 @@ class Crew:
         """Show that a stage begins."""
         self.setting.screen.stage(self.job.replicate, stage, mode or None, detail)
 
-    def warm_up(self) -> None:
-        """Warm up what is not warm yet."""
+    def warm_up(self, *, again: bool = False) -> None:
+        """Warm up what is not warm yet; a worker that is lost `again` is not started anew."""
         for index in list(self.alive):
             for label in [label for label in self.labels[index] if label not in self.warm]:
                 if self._kind.shares:  # a worker says so itself
@@ -229,7 +229,10 @@ class Crew:
                 except RequestFailed as failed:
                     self._drop_mode(label, failed, index)
                 except WorkerLost as lost:
-                    self._lose_preparing(index, lost)
+                    if again:
+                        self.lose(lost)
+                    else:
+                        self._lose_preparing(index, lost)
                     break
                 else:
                     self.result.modes[label] = warmed.outcome

@@ -67,7 +67,8 @@ class Passes:
             or any(pacing.faster_under_load(ended.rounds, label) for label in ended.decisive)
         ):
             self._take_as_warm_up(ended.rounds)
-            ended = self._measure_rounds()
+            if ended.decisive <= self.warm.keys():  # else these rounds are the last of all modes
+                ended = self._measure_rounds()
         self.result.rounds = list(ended.rounds)
         self.result.contaminated = stopping.is_contaminated(ended.rounds)
         if not self.warm:
@@ -133,7 +134,7 @@ class Passes:
         """Take rounds in which a speedup changed as warm-up, and warm up once more."""
         before = {label: self.result.modes[label] for label in self.warm}
         self.warm.clear()
-        self.crew.warm_up()
+        self.crew.warm_up(again=True)
         for label in self.warm:
             blocks = [one for each in measured for one in each.blocks if one.mode == label]
             counts = tuple(n for one in blocks for n in (one.calls, *[1] * len(one.single_ns)))

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from xla_sweeps.analysis import stats
 from xla_sweeps.analysis.estimates import Samples, logs
+from xla_sweeps.analysis.stats import MIN_PAIRS
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.schema.trial import Effort
 
@@ -76,7 +77,8 @@ class HeadlineInterval:
 
     Significance never ends it, because that would bias the result. Intervals are looked at after
     `rounds_min` rounds and then after each `rounds_look`. `hopeless_ends` ends it at a look from
-    which even the last round would not reach the target. From the first look on, contaminated
+    which even the last round would not reach the target; a mode's time limit, once there are rounds
+    for an interval. From the first look on, contaminated
     rounds end it too: to wait for a quiet machine is better than to measure more on a busy one.
     """
 
@@ -99,7 +101,7 @@ class HeadlineInterval:
         hopeless = width is not None and width * shrinks > effort.target_half_width
         futile = effort.hopeless_ends and late and hopeless
         ended = (
-            standing.is_capped
+            (standing.is_capped and len(standing.rounds) >= MIN_PAIRS)
             or (busy and len(standing.rounds) >= effort.rounds_min)
             or (due and (converged or futile))
             or (late and measured >= effort.rounds_max)
