@@ -157,10 +157,14 @@ def test_paths_log_levels_and_caches_reach_the_trial_and_identify_nothing(
     harmless = {
         **{"CUDA_HOME": "/c", "CUDA_VERSION": "12.5", "KERAS_HOME": "/k", "LD_LIBRARY_PATH": "/l"},
         **{"NVIDIA_REQUIRE_CUDA": "c>=12", "TF_CPP_MIN_LOG_LEVEL": "2", "XLA_SWEEPS_CACHE": "/x"},
+        **{"https_proxy": "http://p:3128", "NO_PROXY": "x", "SSL_CERT_FILE": "/s", "HF_HOME": "/h"},
     }
-    alone(monkeypatch, **harmless)
+    secret = {"HTTPS_PROXY": "http://me:password@p:3128", "HF_HUB_TOKEN": "hf"}
+    alone(monkeypatch, **harmless, **secret)
     assert environment.environment()["flags"] == {}
-    assert child_environment(os.environ, device=CPU, backend=TENSORFLOW).items() >= harmless.items()
+    child = child_environment(os.environ, device=CPU, backend=TENSORFLOW)
+    assert child.items() >= harmless.items()
+    assert not child.keys() & secret.keys()
 
 
 def test_no_secret_is_recorded_whatever_its_name_begins_with(

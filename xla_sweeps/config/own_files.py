@@ -13,6 +13,7 @@ import shlex
 import sys
 import zipfile
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ from typing import Any
 from xla_sweeps.errors import ConfigError, unknown_name
 
 MODEL_SUFFIXES = (".keras", ".h5", ".hdf5")
+
+SEARCHED: ContextVar[tuple[str, ...]] = ContextVar("SEARCHED", default=())
+"""Folders in which a model's module is looked for before those of this process."""
 
 _UNREAD = {
     **dict.fromkeys((".onnx", ".tflite"), "not read; convert the model to Keras"),
@@ -154,7 +158,7 @@ def find_source(module: str, where: str) -> Path:
 
 def _find_module(name: str) -> Path | None:
     inner = Path(*name.split("."))
-    for folder in (".", *sys.path):
+    for folder in (".", *SEARCHED.get(), *sys.path):
         file, package = Path(folder, inner).with_suffix(".py"), Path(folder, inner, "__init__.py")
         for candidate in (file, package):
             if candidate.is_file():

@@ -23,7 +23,7 @@ from xla_sweeps.system import nvml
 from xla_sweeps.system.devices import Device, read_or_empty
 from xla_sweeps.system.files import scratch_folder
 from xla_sweeps.system.installation import install, version_of
-from xla_sweeps.system.text import SECRET_NAME, SECRET_VALUE, redact
+from xla_sweeps.system.text import SECRET_NAME, SECRET_VALUE, has_credentials, redact
 from xla_sweeps.version import __version__
 
 _PACKAGES = ("numpy", "wandb", "hydra-core")
@@ -51,9 +51,11 @@ _HARMLESS = (
     r"|CUDA_(?:HOME|PATH|ROOT|CACHE_PATH|DEVICE_ORDER|MPS_(?:PIPE|LOG)_DIRECTORY|VISIBLE_DEVICES)"
     r"|NVIDIA_(?:VISIBLE_DEVICES|DRIVER_CAPABILITIES|REQUIRE_\w+|BUILD_ID|PRODUCT_NAME)"
     r"|(?:CUBLAS|CUDA|CUDNN|NCCL|NVIDIA)_(?:\w+_)?VERSION"
-    r"|XLA_SWEEPS_\w+",
+    r"|XLA_SWEEPS_\w+"
+    r"|(?i:(?:https?|all|no)_proxy)|SSL_CERT_(?:FILE|DIR)|(?:REQUESTS|CURL)_CA_BUNDLE"
+    r"|HF_(?:HOME|HUB_\w+|ENDPOINT)|KAGGLEHUB_CACHE",
 )
-"""Paths, log levels and caches, which are not recorded and do not identify a trial."""
+"""Paths, log levels, caches and the way to the network: not recorded, and in no identity."""
 
 _NAMES_FILES = re.compile(
     r"(?!--)"  # a file that holds flags
@@ -163,10 +165,14 @@ def child_environment(
     if device.kind == "gpu":
         usual = {"CUDA_CACHE_DISABLE": "1"}
         shown = {"CUDA_VISIBLE_DEVICES": device.uuid, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-    kept = (name for name in environ if harmless.fullmatch(name) and not SECRET_NAME.search(name))
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if harmless.fullmatch(name) and not (SECRET_NAME.search(name) or has_credentials(value))
+    }
     return {
         **usual,
-        **{name: environ[name] for name in kept},
+        **kept,
         **_flags(environ)[0],
         **backend.variables,
         "PYTHONUNBUFFERED": "1",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ import msgspec
 
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.local_model import require_same_files
+from xla_sweeps.config.own_files import SEARCHED
 from xla_sweeps.config.own_folder import OwnFolder
 from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.errors import ConfigError
@@ -100,8 +100,11 @@ def side_of(
 ) -> Side:
     """Check one side before anything is measured; `XlaSweepsError` says what a trial lacks."""
     where = f"--{name} {text}"
-    environment, folder = _split_side(text, where)
-    python = _python_of(environment, where)
+    try:
+        environment, folder = _split_side(text, where)
+        python = _python_of(environment, where)
+    except OSError as error:
+        raise ConfigError(f"{where}: {error.filename}: {error.strerror}") from error
     facts = _probe(python, folder, where)
     all_words, place = [*words, *own], config_dir and config_dir.absolute()
     with contextlib.chdir(folder), _searching(facts["search"]):
@@ -184,13 +187,12 @@ def _probe(python: str, folder: Path, where: str) -> Facts:
 
 @contextlib.contextmanager
 def _searching(folders: Sequence[str]) -> Iterator[None]:
-    """Look for a model's module in these folders too."""
-    saved = list(sys.path)
-    sys.path += [folder for folder in folders if folder not in saved]
+    """Look for a model's module in these folders first."""
+    token = SEARCHED.set(tuple(folders))
     try:
         yield
     finally:
-        sys.path[:] = saved
+        SEARCHED.reset(token)
 
 
 def require_comparable(before: Trial, after: Trial) -> None:

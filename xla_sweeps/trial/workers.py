@@ -39,6 +39,8 @@ EXIT_GRACE_S = 0.5
 
 TERM_GRACE_S = 5.0
 
+KILL_GRACE_S = 30.0
+
 DUMP_GRACE_S = 0.5
 
 LOG_LIMIT_BYTES = 16 * 2**20
@@ -310,7 +312,7 @@ class Worker(AbstractContextManager["Worker"]):
             limit = f"{command.trial.memory_limit_bytes / 2**30:.1f} GiB"
         status, failure = diagnose_end(
             stage.phase,
-            self._process.wait(),
+            -signal.SIGKILL if (code := self._process.poll()) is None else code,
             killed_for=reason,
             limit=limit,
             oom_kills=oom_kills() - self._oom_kills,
@@ -403,7 +405,8 @@ def limit_of(phase: Phase, timeouts: Timeouts) -> float:
 def end_group(process: subprocess.Popen[bytes]) -> bool:
     """Let a process end by itself if it is about to; returns whether it did.
 
-    Otherwise SIGTERM, then SIGKILL, to its whole group.
+    Otherwise SIGTERM, then SIGKILL, to its whole group. One that the kernel cannot end, as with a
+    lost GPU, is left to it.
     """
     if process.stdin is not None:
         with contextlib.suppress(OSError):
@@ -413,7 +416,7 @@ def end_group(process: subprocess.Popen[bytes]) -> bool:
         signal_group(process.pid, signal.SIGTERM)
         ends_within(process, TERM_GRACE_S)
     signal_group(process.pid, signal.SIGKILL)  # it, or grandchildren that outlived it
-    process.wait()
+    ends_within(process, KILL_GRACE_S)
     return by_itself
 
 
