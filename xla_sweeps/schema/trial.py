@@ -105,7 +105,9 @@ class Effort:
         "half-width of the 95 % interval of the headline log-ratio at which measuring ends"
     )
     block_s: float = _describe("length of one timed block, seconds")
-    mode_cap_s: float = _describe("the most time that one mode is timed in one replicate, seconds")
+    mode_cap_s: float = _describe(
+        "the most time that one mode is timed in one replicate, past six rounds, seconds"
+    )
     warmup_calls: int = _describe("synchronized calls before a mode can count as warm")
     warmup_s: float = _describe("seconds before a mode can count as warm")
     warmup_cap_s: float = _describe("seconds after which warm-up ends, stationary or not")
