@@ -181,7 +181,7 @@ def _from_keras(
         by_name = structure if is_named else {given.name: given for given in declared}
         free = spec.recipe.get("free_size")
         drawn = from_specs(by_name, resolution=spec.resolution_px, where=_where(spec), free=free)
-        ranges = map(_index_ranges(model).get, map(id, keras.tree.flatten(by_name)))
+        ranges = map(_index_ranges(model).get, map(id, by_name.values()))
         inputs = tuple(
             replace(given, low=bounds[0], high=bounds[1]) if bounds else given
             for given, bounds in zip(drawn, ranges, strict=True)
