@@ -6,8 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import keras
+import numpy as np
 import pytest
-from built_models import build, own
+import tensorflow as tf
+from built_models import build, outputs, own
+
+from xla_sweeps.backends.keras.building import BuiltModel
+from xla_sweeps.backends.keras.sources.inputs import draw
+from xla_sweeps.backends.keras.sources.own_code import import_named
+from xla_sweeps.config import own_inputs
+from xla_sweeps.errors import XlaSweepsError
 
 pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::UserWarning")]
 
@@ -21,6 +29,25 @@ def shop():
     seen = [layers.Embedding(100, 3)(user), layers.Embedding(5000, 3)(item)]
     given = {"user": user, "item": item}
     return keras.Model(given, layers.Concatenate()([layers.Flatten()(one) for one in seen]))
+
+def less(given, a, b):
+    return keras.Model(given, layers.Subtract()([a, b]))
+
+def pair():
+    a, b = keras.Input((3,), name="a"), keras.Input((3,), name="b")
+    return less([a, b], a, b)
+
+def turned():
+    a, b = keras.Input((3,), name="a"), keras.Input((3,), name="b")
+    return less((b, a), a, b)
+
+def by_name():
+    a, b = keras.Input((3,), name="a"), keras.Input((3,), name="b")
+    return less({"b": b, "a": a}, a, b)
+
+def nameless():
+    first, second = keras.Input((3,)), keras.Input((3,))
+    return less([first, second], first, second)
 """
 
 
@@ -35,3 +62,85 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_each_input_is_drawn_from_the_range_of_its_own_embedding() -> None:
     highs = {given.name: given.high for given in build(own("nets.py:shop")).inputs}
     assert highs == {"user": 100, "item": 5000}
+
+
+NAMED = [{"shape": [3], "name": "b"}, {"shape": [3], "name": "a", "low": 500, "high": 900}]
+"""The inputs of a difference `a - b`, in another order than any of the models has them."""
+
+
+def difference(built: BuiltModel) -> np.ndarray:
+    """What a model should return for the batch of which `outputs` reads its outputs."""
+    b, a = draw(built.inputs, 2, np.random.default_rng(0))
+    return np.asarray(a) - np.asarray(b)
+
+
+@pytest.mark.parametrize("function", ["pair", "turned", "by_name"])
+def test_inputs_reach_the_places_of_their_names(function: str) -> None:
+    built = build(own(f"nets.py:{function}", input_spec=NAMED))
+    np.testing.assert_allclose(outputs(built)[0], difference(built))
+
+
+@pytest.mark.parametrize("function", ["pair", "turned", "by_name"])
+def test_inputs_reach_the_places_of_their_names_in_a_saved_model(
+    function: str, tmp_path: Path
+) -> None:
+    import_named("nets.py", "").__dict__[function]().export(tmp_path / "saved", verbose=False)
+    built = build(own(str(tmp_path / "saved"), input_spec=NAMED))
+    np.testing.assert_allclose(outputs(built)[0], difference(built))
+
+
+def test_arguments_of_a_signature_are_given_by_their_names(tmp_path: Path) -> None:
+    spec = tf.TensorSpec((None, 3))
+    function = tf.function(lambda b, a: {"difference": a - b}, input_signature=[spec, spec])
+    tf.saved_model.save(tf.Module(), str(tmp_path / "saved"), signatures={"less": function})
+    for given in (NAMED, [{**NAMED[1], "name": ""}, {**NAMED[0], "name": ""}]):
+        built = build(own(str(tmp_path / "saved"), input_spec=given))
+        turn = 1 if given is NAMED else -1
+        np.testing.assert_allclose(outputs(built)[0], turn * difference(built))
+
+
+def test_a_batch_in_memory_reaches_the_places_of_its_names() -> None:
+    arrays = {"b": np.zeros((2, 3), "float32"), "a": np.ones((2, 3), "float32")}
+    np.savez("batch.npz", **arrays)
+    given = own_inputs.apply({"inputs": "batch.npz", "input_spec": None}, ())
+    built = build(own("nets.py:pair", input_spec=given["input_spec"]))
+    batch = tuple(own_inputs.values_of("batch.npz", built.inputs))
+    np.testing.assert_allclose(built.call(batch), arrays["a"])
+
+
+def test_names_that_a_library_made_up_bind_nothing() -> None:
+    built = build(own("nets.py:nameless", input_spec=NAMED))
+    np.testing.assert_allclose(outputs(built)[0], -difference(built))
+    made_up = [{**given, "name": f"input_{place}"} for place, given in enumerate(NAMED)]
+    built = build(own("nets.py:pair", input_spec=made_up))
+    np.testing.assert_allclose(outputs(built)[0], -difference(built))
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("a", "bb"), "unknown input of path=nets.py:{} 'bb'. Did you mean 'b'? Allowed: a, b."),
+        (("a",), "path=nets.py:{}: takes 2 inputs, a, b; input_spec or inputs has 1"),
+        (("a", "b", "c"), "path=nets.py:{}: takes 2 inputs, a, b; input_spec or inputs has 3"),
+    ],
+)
+@pytest.mark.parametrize("function", ["pair", "by_name"])
+def test_names_that_the_model_does_not_have_are_refused(
+    function: str, names: tuple[str, ...], message: str
+) -> None:
+    given = [{"shape": [3], "name": name} for name in names]
+    with pytest.raises(XlaSweepsError) as caught:
+        build(own(f"nets.py:{function}", input_spec=given))
+    assert str(caught.value) == message.format(function)
+
+
+def test_the_only_input_of_a_model_may_have_any_name(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text(
+        "import keras\n"
+        "def build():\n"
+        "    given = keras.Input((3,), name='pixels')\n"
+        "    return keras.Model({'pixels': given}, keras.layers.Rescaling(2.0)(given))\n"
+    )
+    built = build(own("one.py:build", input_spec=[{"shape": [3], "name": "image"}]))
+    batch = draw(built.inputs, 2, np.random.default_rng(0))
+    np.testing.assert_allclose(outputs(built)[0], 2 * np.asarray(batch))

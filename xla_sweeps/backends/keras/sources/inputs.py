@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 
 from xla_sweeps.config.own_files import IMAGE_SIZES, as_input_spec
-from xla_sweeps.errors import ConfigError
+from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.trial import InputSpec, Precision
 from xla_sweeps.worker.agreement import NUDGE
 
 _CHOSEN = 1_000_003
 """Values of an input of which one or the other is chosen by chance; no usual size divides it."""
+
+_MADE_UP = re.compile(r"((inputs?|input_layer|keras_tensor|args)(_\d+)*)?")
+"""Names that a library gives an input which has none."""
 
 
 def from_specs(
@@ -78,12 +82,43 @@ def _dtype(spec: Any) -> str:
     return str(getattr(spec.dtype, "name", spec.dtype))
 
 
-def bind(batch: Any, structure: Any) -> Any:
-    """A batch nested like `structure`."""
+def bind(batch: Any, structure: Any, places: Sequence[int] = ()) -> Any:
+    """A batch nested like `structure`, its tensors in the order of `places` or as they are."""
     tensors = keras.tree.flatten(batch)
+    tensors = [tensors[place] for place in places] or tensors
     if not keras.tree.is_nested(structure):
         return tensors[0]
     return keras.tree.pack_sequence_as(structure, tensors)
+
+
+def name_leaves(leaves: Iterable[tuple[Sequence[Any], Any]]) -> dict[str, Any]:
+    """Declared inputs, each given after its path in a structure, by their keys or else names."""
+    every = list(leaves)
+    names = [path[-1] if path and isinstance(path[-1], str) else leaf.name for path, leaf in every]
+    if not all(names) or len(set(names)) < len(names):
+        names = [f"input_{place}" for place in range(len(names))]
+    return dict(zip(names, (leaf for _, leaf in every), strict=True))
+
+
+def place_inputs(inputs: Sequence[InputSpec], declared: Sequence[str], where: str) -> list[int]:
+    """Places of the declared inputs in a batch: by name, or in turn where either has no names.
+
+    Raises:
+        ConfigError: a batch has more or fewer, or a name that is not declared.
+    """
+    given = [one.name for one in inputs]
+    if len(given) != len(declared):
+        raise ConfigError(
+            f"{where}: takes {len(declared)} inputs, {', '.join(declared)}; input_spec or inputs "
+            f"has {len(given)}"
+        )
+    if set(given) == set(declared):
+        return [given.index(name) for name in declared]
+    has_names = [not all(map(_MADE_UP.fullmatch, names)) for names in (given, declared)]
+    if len(given) > 1 and all(has_names):
+        other = next(name for name in given if name not in declared)
+        raise unknown_name(f"input of {where}", other, declared)
+    return list(range(len(given)))
 
 
 def draw_samples(given: InputSpec, count: int, rng: np.random.Generator) -> np.ndarray:

@@ -17,7 +17,13 @@ import numpy as np
 
 from xla_sweeps.backends.keras.sources import LoadedModel, Wrap
 from xla_sweeps.backends.keras.sources.applications import library_named
-from xla_sweeps.backends.keras.sources.inputs import bind, draw, from_specs
+from xla_sweeps.backends.keras.sources.inputs import (
+    bind,
+    draw,
+    from_specs,
+    name_leaves,
+    place_inputs,
+)
 from xla_sweeps.backends.keras.sources.own_code import ENDS, describe_error, import_named
 from xla_sweeps.config.own_inputs import needs_inputs, takes_by_name, takes_dictionary
 from xla_sweeps.config.own_modules import is_module, require_inference
@@ -175,10 +181,9 @@ def _from_keras(
 ) -> LoadedModel:
     declared = getattr(model, "inputs", None) or []
     structure = _nesting(model, declared)
+    by_name = name_leaves(keras.tree.flatten_with_path(structure)) if declared else {}
     inputs = spec.inputs
     if not inputs and declared:
-        is_named = isinstance(structure, Mapping)
-        by_name = structure if is_named else {given.name: given for given in declared}
         free = spec.recipe.get("free_size")
         drawn = from_specs(by_name, resolution=spec.resolution_px, where=_where(spec), free=free)
         ranges = map(_index_ranges(model).get, map(id, by_name.values()))
@@ -187,7 +192,10 @@ def _from_keras(
             for given, bounds in zip(drawn, ranges, strict=True)
         )
     inputs = inputs or _one_image(spec)
-    pack = _packer(inputs, structure if declared else None)
+    pack = _packer(inputs)
+    if declared:
+        places = place_inputs(inputs, list(by_name), _where(spec))
+        pack = partial(bind, structure=structure, places=places)
     batch = declared[0].shape[0] if declared else None
     names = [] if declared else [given.name for given in inputs]
     make = partial(LoadedModel.of_keras, model, inputs, pack=pack, call=call_of(model, names))
@@ -318,15 +326,11 @@ def _one_image(spec: ModelSpec, *, channels_first: bool = False) -> tuple[InputS
     return (InputSpec(shape=shape),)
 
 
-def _packer(inputs: tuple[InputSpec, ...], structure: Any) -> Callable[[Any], Any]:
-    """Nest a batch as the model declares its inputs, or else by the given names."""
+def _packer(inputs: tuple[InputSpec, ...]) -> Callable[[Any], Any]:
+    """Function that nests a batch for a model that declares no inputs: by name, or in turn."""
     names = [given.name for given in inputs]
-    if isinstance(structure, Mapping):
-        names = names if all(names) else list(structure)
-    elif structure is not None or not all(names):
-        several = inputs if len(inputs) > 1 else inputs[0]
-        nested = several if structure is None else structure
-        return lambda batch: bind(batch, nested)
+    if not all(names):
+        return lambda batch: bind(batch, inputs if len(inputs) > 1 else inputs[0])
     return lambda batch: dict(zip(names, keras.tree.flatten(batch), strict=True))
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from xla_sweeps.backends.keras.sources import LoadedModel
-from xla_sweeps.backends.keras.sources.inputs import bind, from_specs
+from xla_sweeps.backends.keras.sources.inputs import bind, from_specs, name_leaves, place_inputs
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 
@@ -45,15 +47,15 @@ def adapt(
     concrete = _concrete(endpoint, where)
     arguments, keywords = concrete.structured_input_signature
     keywords = dict(sorted(keywords.items()))  # their restored order differs between processes
-    specs = {
-        f"input_{index}": spec for index, spec in enumerate(tf.nest.flatten(arguments[:1]))
-    } or dict(keywords)
-    tensors = {name: spec for name, spec in specs.items() if isinstance(spec, tf.TensorSpec)}
+    structure = arguments[0] if arguments else keywords
+    leaves = keras.tree.flatten_with_path(structure)
+    tensors = name_leaves(each for each in leaves if isinstance(each[1], tf.TensorSpec))
     batch = next((spec.shape[0] for spec in tensors.values() if spec.shape.rank), None)
     chosen = tuple(inputs) or from_specs(tensors, resolution=resolution, where=where, free=free)
-    structure = arguments[0] if arguments else None
+    places = place_inputs(chosen, list(tensors), where)
+    nest = partial(bind, structure=structure, places=places)
     return LoadedModel(
-        forward=_forward(endpoint, structure, list(keywords)),
+        forward=lambda batch: endpoint(nest(batch)) if arguments else endpoint(**nest(batch)),
         inputs=chosen,
         variables=list(concrete.variables),
         rebuildable=False,
@@ -94,12 +96,3 @@ def _concrete(endpoint: Any, where: str) -> Any:
         if True not in tf.nest.flatten(concrete.structured_input_signature)
     ]
     return (inference or concretes)[0]
-
-
-def _forward(
-    endpoint: Callable[..., Any], structure: Any, keywords: Sequence[str]
-) -> Callable[[Any], Any]:
-    """Pass a batch as the first argument, nested as it was traced, or as keyword arguments."""
-    if structure is None:
-        return lambda batch: endpoint(**dict(zip(keywords, tf.nest.flatten(batch), strict=True)))
-    return lambda batch: endpoint(bind(batch, structure))
