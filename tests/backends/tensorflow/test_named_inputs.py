@@ -48,6 +48,12 @@ def by_name():
 def nameless():
     first, second = keras.Input((3,)), keras.Input((3,))
     return less([first, second], first, second)
+
+def nested():
+    a, b = keras.Input((3,), name="a"), keras.Input((3,), name="b")
+    mask = keras.Input((1,), name="mask")
+    difference = layers.Subtract()([layers.Multiply()([a, mask]), b])
+    return keras.Model({"pair": [b, a], "mask": mask}, difference)
 """
 
 
@@ -144,3 +150,13 @@ def test_the_only_input_of_a_model_may_have_any_name(tmp_path: Path) -> None:
     built = build(own("one.py:build", input_spec=[{"shape": [3], "name": "image"}]))
     batch = draw(built.inputs, 2, np.random.default_rng(0))
     np.testing.assert_allclose(outputs(built)[0], 2 * np.asarray(batch))
+
+
+def test_inputs_may_be_nested(tmp_path: Path) -> None:
+    mask = {"shape": [1], "name": "mask", "low": 1, "high": 1.001}
+    import_named("nets.py", "").nested().export(tmp_path / "saved", verbose=False)
+    for path in ("nets.py:nested", str(tmp_path / "saved")):
+        assert {given.name for given in build(own(path)).inputs} == {"a", "b", "mask"}
+        built = build(own(path, input_spec=[*NAMED, mask]))
+        b, a, _ = draw(built.inputs, 2, np.random.default_rng(0))
+        np.testing.assert_allclose(outputs(built)[0], a - b, rtol=0.01)
