@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -160,3 +161,32 @@ def test_inputs_may_be_nested(tmp_path: Path) -> None:
         built = build(own(path, input_spec=[*NAMED, mask]))
         b, a, _ = draw(built.inputs, 2, np.random.default_rng(0))
         np.testing.assert_allclose(outputs(built)[0], a - b, rtol=0.01)
+
+
+class Less(tf.Module):
+    """Takes two tensors, with settings between and after them."""
+
+    @tf.function
+    def __call__(self, a: Any, factor: int = 1, b: Any = None, *, training: bool = False) -> Any:
+        return (a - b) * factor + (1 if training else 0)
+
+
+def test_a_saved_model_gets_every_tensor_that_its_call_takes(tmp_path: Path) -> None:
+    tensors = [tf.ones((2, 3))] * 2
+    by_place, by_keyword = Less(), Less()
+    by_place(tensors[0], 1, tensors[1])
+    by_keyword.__call__ = tf.function(lambda a, *, b: a - b)
+    by_keyword.__call__(tensors[0], b=tensors[1])
+    signed = tf.Module()
+    signed.__call__ = tf.function(
+        lambda a, b: a - b, input_signature=[tf.TensorSpec((None, 3))] * 2
+    )
+    for place, module in enumerate((by_place, by_keyword, signed)):
+        path = str(tmp_path / str(place))
+        tf.saved_model.save(module, path)
+        built = build(own(path))
+        assert [given.name for given in built.inputs] == ["a", "b"]
+        a, b = draw(built.inputs, 2, np.random.default_rng(0))
+        np.testing.assert_allclose(outputs(built)[0], a - b)
+        built = build(own(path, input_spec=NAMED))
+        np.testing.assert_allclose(outputs(built)[0], difference(built))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from xla_sweeps.backends.keras.sources import LoadedModel
-from xla_sweeps.backends.keras.sources.inputs import bind, from_specs, name_leaves, place_inputs
+from xla_sweeps.backends.keras.sources.inputs import from_specs, name_leaves, place_inputs
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 
@@ -45,17 +44,22 @@ def adapt(
     """
     endpoint = _endpoint(saved, where)
     concrete = _concrete(endpoint, where)
-    arguments, keywords = concrete.structured_input_signature
-    keywords = dict(sorted(keywords.items()))  # their restored order differs between processes
-    structure = arguments[0] if arguments else keywords
+    structure = _taken(concrete)
     leaves = keras.tree.flatten_with_path(structure)
-    tensors = name_leaves(each for each in leaves if isinstance(each[1], tf.TensorSpec))
+    tensors = name_leaves(each for each in leaves if _is_tensor(each[1]))
     batch = next((spec.shape[0] for spec in tensors.values() if spec.shape.rank), None)
     chosen = tuple(inputs) or from_specs(tensors, resolution=resolution, where=where, free=free)
     places = place_inputs(chosen, list(tensors), where)
-    nest = partial(bind, structure=structure, places=places)
+
+    def forward(batch: Any) -> Any:
+        given = keras.tree.flatten(batch)
+        turn = iter(places)
+        filled = [given[next(turn)] if _is_tensor(leaf) else leaf for _, leaf in leaves]
+        arguments, keywords = keras.tree.pack_sequence_as(structure, filled)
+        return endpoint(*arguments, **keywords)
+
     return LoadedModel(
-        forward=lambda batch: endpoint(nest(batch)) if arguments else endpoint(**nest(batch)),
+        forward=forward,
         inputs=chosen,
         variables=list(concrete.variables),
         rebuildable=False,
@@ -96,3 +100,20 @@ def _concrete(endpoint: Any, where: str) -> Any:
         if True not in tf.nest.flatten(concrete.structured_input_signature)
     ]
     return (inference or concretes)[0]
+
+
+def _taken(concrete: Any) -> list[Any]:
+    """What a traced function takes: arguments up to the last with a tensor, and tensors by keyword.
+
+    The keywords are sorted, as their restored order differs between processes.
+    """
+    arguments, keywords = concrete.structured_input_signature
+    holds = [any(map(_is_tensor, tf.nest.flatten(part))) for part in arguments]
+    count = max((place for place, one in enumerate(holds, start=1) if one), default=0)
+    named = {name: keywords[name] for name in sorted(keywords) if _is_tensor(keywords[name])}
+    return [list(arguments[:count]), named]
+
+
+def _is_tensor(leaf: Any) -> bool:
+    """True for what stands for a tensor in a traced function."""
+    return isinstance(leaf, tf.TensorSpec)
