@@ -165,8 +165,8 @@ def arrays_in(path: str) -> list[OwnArray]:
 
 
 def takes_by_name(call: Callable[..., Any], names: Collection[str]) -> bool:
-    """True if several inputs are arguments of a call by their names, not one dictionary."""
-    return len(names) > 1 and set(names) <= set(inspect.signature(call).parameters)
+    """True if inputs are arguments of a call by their names, not in one dictionary."""
+    return any(names) and set(names) <= set(inspect.signature(call).parameters)
 
 
 def takes_dictionary(call: Callable[..., Any], names: Collection[str]) -> bool:

@@ -190,3 +190,28 @@ def test_a_saved_model_gets_every_tensor_that_its_call_takes(tmp_path: Path) -> 
         np.testing.assert_allclose(outputs(built)[0], a - b)
         built = build(own(path, input_spec=NAMED))
         np.testing.assert_allclose(outputs(built)[0], difference(built))
+
+
+SUBCLASSED = """
+import keras
+
+class Net(keras.Model):
+    def call(self, image, training=False):
+        return image * 2
+
+class OfOne(keras.Model):
+    def call(self, batch):
+        return batch["image"] * 2
+"""
+
+
+@pytest.mark.parametrize("name", ["Net", "OfOne"])
+def test_one_named_input_is_an_argument_of_the_call_where_it_has_its_name(
+    name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "subclassed.py").write_text(SUBCLASSED)
+    built = build(own(f"subclassed.py:{name}", input_spec=[{"shape": [3], "name": "image"}]))
+    batch = draw(built.inputs, 2, np.random.default_rng(0))
+    np.testing.assert_allclose(outputs(built)[0], 2 * batch)
+    predicted = built.loaded.keras_model.predict(built.loaded.pack(batch), verbose=0)
+    np.testing.assert_allclose(predicted, 2 * batch)

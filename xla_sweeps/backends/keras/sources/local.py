@@ -192,17 +192,17 @@ def _from_keras(
             for given, bounds in zip(drawn, ranges, strict=True)
         )
     inputs = inputs or _one_image(spec)
-    pack = _packer(inputs)
     if declared:
         places = place_inputs(inputs, list(by_name), _where(spec))
-        pack = partial(bind, structure=structure, places=places)
+        pack, call = partial(bind, structure=structure, places=places), model
+    else:
+        pack, call = _undeclared(model, inputs)
     batch = declared[0].shape[0] if declared else None
-    names = [] if declared else [given.name for given in inputs]
-    make = partial(LoadedModel.of_keras, model, inputs, pack=pack, call=call_of(model, names))
+    make = partial(LoadedModel.of_keras, model, inputs, pack=pack, call=call)
     if _has_call(model) and not (getattr(model, "built", True) and declared):
         # A subclassed model creates its variables in its first call.
-        call = first(partial(make().forward, training=False))
-        _refuse_callables(call(_first_batch(inputs, batch or batch_size)), _where(spec))
+        forward = first(partial(make().forward, training=False))
+        _refuse_callables(forward(_first_batch(inputs, batch or batch_size)), _where(spec))
     return make(rebuildable=rebuildable, batch=batch)
 
 
@@ -210,6 +210,20 @@ def _has_call(model: Any) -> bool:
     """True unless a model has a `train_step` alone, as of a GAN, and Keras's own empty `call`."""
     usual = [vars(base).get("call") for base in type(model).__mro__ if base.__name__ == "Model"]
     return type(model).call not in usual
+
+
+def _undeclared(model: Any, inputs: Sequence[InputSpec]) -> tuple[Callable[..., Any], Any]:
+    """What nests a batch for a model that declares no inputs, and what calls it on that.
+
+    Inputs without names are given in turn, named ones as arguments or in one dictionary.
+    """
+    names = [given.name for given in inputs]
+    if not all(names) or (len(names) == 1 and takes_by_name(model.call, names)):
+        return partial(bind, structure=inputs if len(inputs) > 1 else inputs[0]), model
+    return (
+        lambda batch: dict(zip(names, keras.tree.flatten(batch), strict=True)),
+        call_of(model, names),
+    )
 
 
 def call_of(model: Any, names: Collection[str]) -> Callable[..., Any]:
@@ -324,14 +338,6 @@ def _one_image(spec: ModelSpec, *, channels_first: bool = False) -> tuple[InputS
             f"'input_spec=[{{shape:[{','.join(map(str, shape))}],dtype:float32}}]'"
         )
     return (InputSpec(shape=shape),)
-
-
-def _packer(inputs: tuple[InputSpec, ...]) -> Callable[[Any], Any]:
-    """Function that nests a batch for a model that declares no inputs: by name, or in turn."""
-    names = [given.name for given in inputs]
-    if not all(names):
-        return lambda batch: bind(batch, inputs if len(inputs) > 1 else inputs[0])
-    return lambda batch: dict(zip(names, keras.tree.flatten(batch), strict=True))
 
 
 def _first_batch(inputs: Sequence[InputSpec], size: int) -> Any:
