@@ -6,7 +6,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -316,16 +316,25 @@ def caller(built: Callable[..., Any], inputs: Sequence[InputSpec]) -> Callable[[
 
 def _variables_of(built: Callable[..., Any]) -> list[Any]:
     """Variables of a callable, or else those of the models that it holds or closes over."""
-    if own := list(getattr(built, "variables", [])):
+    if own := _listed(built):
         return own
     code = inspect.unwrap(getattr(built, "python_function", built))
     held = list(getattr(built, "__dict__", {}).values())
     if inspect.isfunction(code):
         read = inspect.getclosurevars(code)
         held += [*read.nonlocals.values(), *read.globals.values()]
-    lists = [getattr(each, "variables", None) for each in held]
-    variables = [each for one in lists if isinstance(one, list) for each in one]
+    variables = [each for one in held for each in _listed(one)]
     return list({id(variable): variable for variable in variables}.values())
+
+
+def _listed(holder: Any) -> list[Any]:
+    """Variables that an object lists; none of one that raises, as an unbound module of Flax."""
+    with suppress(Exception):
+        listed = holder.variables
+        if isinstance(listed, (list, tuple)):
+            needed = ("shape", "assign", "trainable")
+            return [one for one in listed if all(hasattr(one, name) for name in needed)]
+    return []
 
 
 def _one_image(spec: ModelSpec, *, channels_first: bool = False) -> tuple[InputSpec, ...]:
