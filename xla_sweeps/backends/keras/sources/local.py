@@ -155,18 +155,28 @@ def _call_function(path: str, spec: ModelSpec) -> Any:
 
 def _refuse_settings(function: Any, path: str, *, inputs: int) -> None:
     """Refuse a function with more required arguments than a model of so many inputs has."""
+    needed = _needed(function)
+    if len(needed) > inputs:
+        raise ConfigError(_rule(f"path={path}", needed, inputs))
+
+
+def _needed(function: Any) -> list[str]:
+    """Required arguments of a function; none of any other callable."""
     if not (inspect.isfunction(function) or inspect.ismethod(function)):
-        return
-    needed = [
+        return []
+    return [
         name
         for name, one in inspect.signature(function).parameters.items()
         if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD
     ]
-    if len(needed) > inputs:
-        raise ConfigError(
-            f"path={path} takes {', '.join(needed)}; a function that builds a model takes nothing "
-            f"but resolution, and one that is the model takes its inputs, {inputs} here"
-        )
+
+
+def _rule(subject: str, needed: Sequence[str], inputs: int) -> str:
+    """What a function takes, and what it may take."""
+    return (
+        f"{subject} takes {', '.join(needed)}; a function that builds a model takes nothing but "
+        f"resolution, and one that is the model takes its inputs, {inputs} here"
+    )
 
 
 def _is_keras_model(built: Any) -> bool:
@@ -271,13 +281,16 @@ def _nesting(model: Any, declared: Sequence[Any]) -> Any:
 
 def _from_callable(built: Callable[..., Any], spec: ModelSpec, batch_size: int) -> LoadedModel:
     own = _module_loader(built, _where(spec)) if is_module(built) else None
-    inputs = spec.inputs or _one_image(spec, channels_first=bool(own))
+    needed = _needed(built)
+    rule = f"; {_rule(built.__name__, needed, len(spec.inputs) or 1)}" if needed else ""
+    inputs = spec.inputs or _one_image(spec, rule, channels_first=bool(own))
     if own:
         own.place(built, _where(spec))
     forward = caller(built, inputs)
     # Variables that the first call creates must exist before anything is traced.
     with own.no_gradients() if own else nullcontext():
-        _refuse_callables(forward(_first_batch(inputs, batch_size)), _where(spec))
+        batch = _first_batch(inputs, batch_size)
+        _call_first(forward, batch, _where(spec), rule if len(needed) <= len(inputs) else "")
     graph = hasattr(built, "get_concrete_function") or hasattr(
         type(built).__call__, "get_concrete_function"
     )
@@ -288,6 +301,19 @@ def _from_callable(built: Callable[..., Any], spec: ModelSpec, batch_size: int) 
         module=built if own else None,
         eager_is_graph=graph,
     )
+
+
+def _call_first(forward: Callable[[Any], Any], batch: Any, where: str, rule: str) -> None:
+    """Call a callable for the first time; a builder that takes a setting ends in its rule."""
+    try:
+        outputs = forward(batch)
+    except (TypeError, AttributeError, ValueError, LookupError) as error:
+        if not rule:
+            raise
+        raise ConfigError(f"{where}: {describe_error(error)}{rule}") from error
+    if rule and (is_module(outputs) or _is_keras_model(outputs)):
+        raise ConfigError(f"{where}: returns {a_noun(type(outputs).__name__)} of a batch{rule}")
+    _refuse_callables(outputs, where)
 
 
 def _module_loader(module: Any, where: str) -> Any:
@@ -337,14 +363,16 @@ def _listed(holder: Any) -> list[Any]:
     return []
 
 
-def _one_image(spec: ModelSpec, *, channels_first: bool = False) -> tuple[InputSpec, ...]:
+def _one_image(
+    spec: ModelSpec, rule: str = "", *, channels_first: bool = False
+) -> tuple[InputSpec, ...]:
     given = spec.resolution_px or spec.recipe.get("free_size")
     side = given or 224
     shape = (3, side, side) if channels_first else (side, side, 3)
     if given is None:
         raise ConfigError(
             f"{_where(spec)}: unknown inputs; give resolution=224 for images, or "
-            f"'input_spec=[{{shape:[{','.join(map(str, shape))}],dtype:float32}}]'"
+            f"'input_spec=[{{shape:[{','.join(map(str, shape))}],dtype:float32}}]'{rule}"
         )
     return (InputSpec(shape=shape),)
 
