@@ -309,6 +309,11 @@ def test_a_model_that_returns_no_tensors_is_told_so(engine: str) -> None:
 
 
 @EACH
+def test_complex_outputs_are_read_with_their_imaginary_parts(engine: str) -> None:
+    assert told(engine, "complex_outputs") == [[[[1, 2]], [[3, -4]]], [[0, 5]]]
+
+
+@EACH
 def test_outputs_in_classes_of_the_models_own_are_read_as_dictionaries(engine: str) -> None:
     assert told(engine, "outputs_of_own_classes") == [[[1, 1]], [[1, 1], [2, 2]]]
 

@@ -318,6 +318,14 @@ def outputs_of_own_classes() -> Any:
     return heads
 
 
+def complex_outputs() -> Any:
+    """What is read of complex outputs, a list for each head."""
+    engine = FRAMEWORK.benches[Scenario.CALL].engine
+    given = [np.array(values, "complex64") for values in ([[1 + 2j], [3 - 4j]], 5j)]
+    heads = engine.narrow(list(map(keras.ops.convert_to_tensor, given)))
+    return [head.tolist() for head in engine.executables.read(heads)]
+
+
 class Decides(keras.layers.Layer):  # type: ignore[misc]
     """Its call depends on values."""
 
@@ -383,6 +391,7 @@ COMMON = (
     inputs_rotate,
     what_is_no_tensor,
     outputs_of_own_classes,
+    complex_outputs,
     a_model_that_decides_by_values,
     lowered,
     a_twin_of_fixed_types,

@@ -73,6 +73,21 @@ class Ragged(Plain):
         outputs = super().call(x)
         return tf.RaggedTensor.from_tensor(outputs), tf.sparse.from_dense(outputs)
 
+class Turned(keras.Model):
+    """Returns complex numbers, which are conjugated where it is traced."""
+    def call(self, x):
+        numbers = tf.signal.fft(tf.cast(x, tf.complex64))
+        return numbers if tf.executing_eagerly() else tf.math.conj(numbers)
+
+class Imaginary(keras.Model):
+    def call(self, x):
+        return tf.complex(tf.zeros_like(x), x)
+
+class Real(keras.Model):
+    """Returns complex numbers whose imaginary parts are rounding alone."""
+    def call(self, x):
+        return tf.signal.ifft(tf.signal.fft(tf.cast(x, tf.complex64)))
+
 class Drawn(keras.Model):
     """Another model each time that it is built."""
     def __init__(self):
@@ -190,6 +205,15 @@ def test_a_mode_that_is_wrong_in_every_call_keeps_its_own_reason() -> None:
     failures = [outcomes[label].failure for label in ("graph", "xla")]
     assert [failure.kind for failure in failures if failure] == ["disagreement"] * 2
     assert not any("new model" in failure.message for failure in failures if failure)
+
+
+@pytest.mark.parametrize(
+    ("function", "status"),
+    [("Turned", Status.WRONG_RESULT), ("Imaginary", Status.OK), ("Real", Status.OK)],
+)
+def test_the_imaginary_parts_of_outputs_are_compared(function: str, status: Status) -> None:
+    outcomes, _ = measure(function)
+    assert [one.status for one in outcomes.values()] == [Status.OK, status, status]
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,9 @@ class Executable(ABC):
 
     @classmethod
     def heads_of(cls, outputs: Any) -> list[np.ndarray]:
-        """Outputs as arrays of their own type, one per head; a number as an array of it.
+        """Outputs as real arrays of their own type, one per head; a number as an array of it.
+
+        A complex head has its real and its imaginary parts side by side, on a last axis.
 
         Raises:
             ConfigError: the model returned something else than tensors.
@@ -155,7 +157,11 @@ class Executable(ABC):
                     f"the model returned {kind}; tensors are needed, alone or in lists, tuples or "
                     "dictionaries"
                 )
-        return [np.atleast_1d(keras.ops.convert_to_numpy(head)) for head in heads]
+        arrays = [np.atleast_1d(keras.ops.convert_to_numpy(head)) for head in heads]
+        return [
+            np.stack([array.real, array.imag], axis=-1) if np.iscomplexobj(array) else array
+            for array in arrays
+        ]
 
     @classmethod
     def read(cls, outputs: Any) -> list[np.ndarray]:
