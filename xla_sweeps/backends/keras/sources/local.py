@@ -202,9 +202,10 @@ def _from_keras(
             for given, bounds in zip(drawn, ranges, strict=True)
         )
     inputs = inputs or _one_image(spec)
+    call: Any = model
     if declared:
         places = place_inputs(inputs, list(by_name), _where(spec))
-        pack, call = partial(bind, structure=structure, places=places), model
+        pack: Callable[[Any], Any] = partial(bind, structure=structure, places=places)
     else:
         pack, call = _undeclared(model, inputs)
     batch = declared[0].shape[0] if declared else None
