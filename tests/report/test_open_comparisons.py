@@ -98,6 +98,9 @@ class Open:
     def __init__(self, batch_size: int, ratio: float) -> None:
         self.batch_size, self.ratio = batch_size, ratio
 
+    def has_both(self, one: str, other: str) -> bool:
+        return True
+
     def pair(self, one: str, other: str) -> tuple[Interval, Interval]:
         sign = 1 if other == str(Mode.GRAPH_HOST) else -1
         ends = sorted((sign * (self.ratio - 2), sign * (self.ratio + 2)))

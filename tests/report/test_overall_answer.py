@@ -57,6 +57,23 @@ def test_devices_that_disagree_are_not_pooled() -> None:
     assert pooled.endswith("1.10× to 1.50× of graph; over 2 unlike settings there is no mean.")
 
 
+def test_devices_that_are_mixed_each_are_mixed_together_as_on_the_page() -> None:
+    """Models differ less than devices: pooled, the sign of the mean decided nothing."""
+    rows = [
+        row(speedup, device=device, model=f"net{number}")
+        for device in ("NVIDIA A100", "NVIDIA T4")
+        for number, speedup in enumerate([1.1] * 6 + [0.2] * 4)
+    ]
+    assert overall_answer(overview(rows), by_device(rows)).startswith("Mixed.")
+
+
+def test_devices_of_one_short_name_are_told_apart() -> None:
+    names = [f"Intel(R) Xeon(R) CPU @ {clock}GHz" for clock in ("2.20", "2.00")]
+    rows = [row(speedup, device=name) for name, speedup in zip(names, (1.5, 0.5), strict=True)]
+    text = overall_answer(overview(rows), by_device(rows))
+    assert all(f"{name} (" in text for name in names), text
+
+
 def test_pairs_that_are_equally_fast_hardly_matter() -> None:
     rows = [row(1.0, model=f"net{number}", verdict=Verdict.EQUIVALENT) for number in range(4)]
     assert overall_answer(overview(rows)).startswith("It hardly matters.")

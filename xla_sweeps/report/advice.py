@@ -70,10 +70,9 @@ def _latency(row: ComparisonRow) -> str:
     value, low, high = row.speedup.latency, row.speedup.latency_low, row.speedup.latency_high
     if not (value and low and high) or value == row.speedup.value:
         return ""
-    direction = "faster"
-    if value < 1:
+    name, direction = "latency open" if low <= 1 <= high else "latency", "faster"
+    if high < 1:
         value, low, high, direction = 1 / value, 1 / high, 1 / low, "slower"
-    name = "latency open" if low <= 1 else "latency"
     figures = {"speedup": times(value), "direction": direction, "bounds": interval(low, high)}
     return f" {fill(name, **figures)}."
 

@@ -10,6 +10,8 @@ NONE = "—"
 _UNITS = ((5400, 3600, "h"), (180, 60, "min"), (0.1, 1, "s"), (0, 0.001, "ms"))
 """Of a short duration: from how many seconds, how many seconds it has, and its word."""
 
+_SMALL = 0.0995  # a ratio below it would lose digits with two places
+
 _SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -34,13 +36,13 @@ def round_count(count: float) -> str:
 
 def scale(value: float) -> str:
     """Three digits with a decimal prefix, to be followed by a unit: `8.37 G`."""
-    least, prefix = next((each for each in _SCALES if value >= each[0]), (1, ""))
+    least, prefix = next((each for each in _SCALES if value >= 0.9995 * each[0]), (1, ""))
     return f"{value / least:.3g} {prefix}"
 
 
 def scale_count(count: float) -> str:
     """A count with one place and a decimal prefix: `25.6 M`, `2.3 k`, `65`."""
-    least, prefix = next((each for each in _SCALES if count >= each[0]), (1, ""))
+    least, prefix = next((each for each in _SCALES if count >= 0.99995 * each[0]), (1, ""))
     return f"{count / least:.1f} {prefix}" if prefix else f"{count:.0f}"
 
 
@@ -84,11 +86,16 @@ def power(value: float) -> str:
 
 def times(value: float | None) -> str:
     """A ratio, such as a speedup; more places near 1, where they matter."""
-    if value is None:
-        return NONE
+    return NONE if value is None else f"{_ratio(value)}×"
+
+
+def _ratio(value: float) -> str:
+    """A ratio with two places; near 1 with three, below 0.1 with three digits."""
+    if 0 < value < _SMALL:
+        return f"{value:#.3g}" if value >= 1e-4 else power(value)
     off = abs(value - 1)
     places = next((n for n, least in enumerate((99.95, 9.995)) if value >= least), 2)
-    return f"{value:.{3 if 0.0005 <= off < 0.0495 else places}f}×"
+    return f"{value:.{3 if 0.0005 <= off < 0.0495 else places}f}"
 
 
 def interval(
@@ -98,7 +105,8 @@ def interval(
     if low is None or high is None:
         return NONE
     near = max(abs(low - 1), abs(high - 1)) < 0.0995
-    show = show or f"{{:.{3 if near else 1 if high >= 9.995 else 2}f}}".format
+    places = f"{{:.{3 if near else 1 if high >= 9.995 else 2}f}}".format
+    show = show or (_ratio if 0 < low < _SMALL else places)
     return f"{show(low)}{' to ' if low < 0 else '–'}{show(high)}"
 
 

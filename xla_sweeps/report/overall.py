@@ -10,7 +10,7 @@ from xla_sweeps.analysis.pool import MIN_FLOOR
 from xla_sweeps.analysis.trust import Trust
 from xla_sweeps.report.advice import capitalize, count_calls, name_of
 from xla_sweeps.report.figures import percent, short_duration, times
-from xla_sweeps.report.labels import join_words, short_device
+from xla_sweeps.report.labels import join_words, short_devices
 from xla_sweeps.report.sentences import AGREEING, DEVICES_NAMED, NOTHING, OTHERWISE, RULES, fill
 from xla_sweeps.schema.comparisons import is_told_by
 from xla_sweeps.schema.measurement import Status
@@ -52,8 +52,9 @@ def folders_words(folders: Mapping[str, int]) -> str:
 def device_words(devices: Mapping[str, Overview]) -> str:
     """A sentence with the word of each device; "" where all devices agree."""
     groups: dict[str, list[str]] = {}
+    short = short_devices(devices)
     for device, overview in devices.items():
-        name = short_device(device)
+        name = short[device]
         if said := _device_figure(overview):
             name = fill("device", device=name, speedup=said)
         groups.setdefault(overall_word(overview), []).append(name)
@@ -106,7 +107,9 @@ def overall_counts(overview: Overview, devices: Mapping[str, Overview] | None = 
     for verdict, count in counts.items():
         text += fill(f"{verdict} in", count=count) if count else ""
     told = is_told_by(overview.scenario, overview.candidate)
-    return f"{overall_word(overview)} {text}{'' if told else f', in scenario {overview.scenario}'}."
+    words = {overall_word(each) for each in (devices or {}).values()} or {overall_word(overview)}
+    word = words.pop() if len(words) == 1 else next(one[1] for one in AGREEING if words <= {*one})
+    return f"{word} {text}{'' if told else f', in scenario {overview.scenario}'}."
 
 
 def typically(overview: Overview) -> str:
