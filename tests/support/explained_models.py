@@ -14,6 +14,7 @@ from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.backends.tensorflow.explain.explainer import TensorFlowExplainer
 from xla_sweeps.schema.record import ModelFacts
+from xla_sweeps.schema.trial import Precision
 
 
 def explaining(
@@ -22,10 +23,13 @@ def explaining(
     *,
     model: Any = None,
     batch: int | None = None,
+    precision: Precision = Precision.FLOAT32,
 ) -> TensorFlowExplainer:
     """The explaining of a call on these batches; `batch` is the only size that it takes."""
-    loaded = LoadedModel(forward=call, inputs=(), variables=(), keras_model=model, batch=batch)
-    built = BuiltModel(loaded=loaded, call=call)
+    loaded = LoadedModel(
+        forward=call, inputs=(), variables=(), keras_model=model, batch=batch, rebuildable=False
+    )
+    built = BuiltModel(loaded=loaded, call=call, precision=precision)
     size = tf.nest.flatten(batches[0])[0].shape[0]
     bench = Bench(
         trial=replace(TRIAL, batch_size=size, batches=1),

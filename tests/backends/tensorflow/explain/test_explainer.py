@@ -23,6 +23,7 @@ from xla_sweeps.backends.tensorflow.explain.graph import named_in, traced_ops
 from xla_sweeps.backends.tensorflow.modes import ModeExecutable
 from xla_sweeps.schema.explanation import Clustering, Explanation, Kind, State, Trap, TrapName
 from xla_sweeps.schema.modes import Mode
+from xla_sweeps.schema.trial import Precision
 
 pytestmark = pytest.mark.tf
 
@@ -116,6 +117,25 @@ def test_a_plain_model_is_refused_for_nothing_has_no_trap_and_its_time_is_known_
         assert parts == pytest.approx(mode.call_s)
     names = {f"{layer.name} ({type(layer).__name__})" for layer in model.layers}
     assert {loss.layer for loss in time.lost} <= names
+
+
+@pytest.mark.parametrize(("error", "state"), [(0.0, State.NONE), (0.008, State.FOUND)])
+def test_an_error_that_half_precision_would_hide_is_found_by_float64(
+    error: float, state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outputs = ModeExecutable.outputs
+
+    def planted(executable: ModeExecutable, position: int = 0) -> list[np.ndarray]:
+        is_wrong = executable.mode == Mode.XLA
+        return [head * (1 + error * is_wrong) for head in outputs(executable, position)]
+
+    monkeypatch.setattr(ModeExecutable, "outputs", planted)
+    policy = keras.DTypePolicy("mixed_float16")
+    layer = keras.layers.Dense(8, dtype=policy)
+    model = keras.Sequential([keras.Input(IMAGE[1:]), keras.layers.Rescaling(1 / 200), layer])
+    seen = trap(explained(model, precision=Precision.MIXED_FLOAT16), TrapName.OTHER_VALUES)
+    assert seen.state is state, seen
+    assert not error or "error against float64" in seen.what
 
 
 def test_graph_mode_that_failed_once_is_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:

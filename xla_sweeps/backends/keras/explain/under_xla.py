@@ -102,7 +102,8 @@ class XlaExplainer(Explainer):
 
     def compare(self) -> Agreement:
         """Compare outputs under XLA with those without it, by all that a trial has for it."""
-        self.bench.eager = self.plain
+        later = range(1, len(self.bench.inputs))
+        self.bench.eager, self.bench.later = self.plain, list(map(self.baseline.outputs, later))
         agreed: Agreement = self.bench.verify_outputs(self.under_xla, self.tell)
         return agreed
 
