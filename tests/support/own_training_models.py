@@ -19,6 +19,14 @@ def autoencoder() -> keras.Model:
     return model
 
 
+def counting() -> keras.Model:
+    """A loss of logarithms, of outputs that are negative too."""
+    given = keras.Input((WIDTH,))
+    model = keras.Model(given, layers.Dense(3)(given))
+    model.compile(optimizer="adam", loss="poisson")
+    return model
+
+
 class VAE(keras.Model):  # type: ignore[misc]
     """Inputs alone, random numbers and metrics of its own, as in the examples of Keras."""
 

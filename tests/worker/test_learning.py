@@ -128,6 +128,15 @@ def test_two_runs_are_the_same_within_the_tolerance() -> None:
     assert not deterministic(EAGER, other_loss, STILL, precision=Precision.FLOAT32)
 
 
+@pytest.mark.parametrize(
+    "steps", [replace(EAGER, loss=math.nan), replace(EAGER, updates=(KERNEL * np.nan, BIAS))]
+)
+def test_steps_that_are_not_finite_are_refused_and_not_said_to_differ(steps: FirstSteps) -> None:
+    assert deterministic(steps, steps, STILL, precision=Precision.FLOAT32)
+    assert not deterministic(EAGER, steps, STILL, precision=Precision.FLOAT32)
+    assert compared(steps, eager=steps).reason.startswith("eager's own loss or gradients are not")
+
+
 def test_what_rounding_makes_of_equal_runs_may_be_amplified_as_rounding_of_the_inputs_is() -> None:
     amplifying = spread_of(EAGER, [changed(2e-2)])
     assert deterministic(EAGER, changed(1e-3), amplifying, precision=Precision.FLOAT32)

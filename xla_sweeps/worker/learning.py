@@ -87,8 +87,11 @@ def deterministic(
     """True if two runs of the first step on equal inputs differ by rounding only.
 
     By no more than a mode's tolerance, or by much less than what rounding-sized changes of the
-    inputs make: devices that add in any order round differently each time.
+    inputs make: devices that add in any order round differently each time. Also where the first
+    run is not finite, which verifies no mode, random numbers or not.
     """
+    if not _finite(first):
+        return True
     tolerance = TOLERANCE[precision]
     loss_bound = max(tolerance * abs(first.loss), OWN_SHARE * spread.loss)
     updates_bound = max(tolerance * _norm(_norms(first)), OWN_SHARE * _norm(spread.updates))

@@ -86,6 +86,15 @@ def test_an_own_step_that_computes_something_else_in_a_graph_is_told() -> None:
     assert "draws of random numbers, eager's" in failure.message
 
 
+def test_a_loss_that_is_not_finite_is_no_random_number() -> None:
+    outcomes, _ = measure("counting", modes=("eager", "graph"))
+    assert outcomes["eager"].status is Status.OK
+    assert outcomes["graph"].status is Status.UNVERIFIABLE
+    failure = outcomes["graph"].failure
+    assert failure is not None
+    assert failure.message == "eager's own loss or gradients are not finite"
+
+
 def test_the_optimizer_and_the_metrics_are_those_that_it_is_compiled_with() -> None:
     bench: Any = set_up(job_of("autoencoder"))
     optimizer, own = bench.trainer.optimizer, bench.trainer.model.optimizer
