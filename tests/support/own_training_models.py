@@ -27,6 +27,15 @@ def counting() -> keras.Model:
     return model
 
 
+def masked() -> keras.Model:
+    """Outputs of steps, of which those are masked that are negative."""
+    given = keras.Input((WIDTH,))
+    steps = layers.Masking()(layers.Reshape((WIDTH, 1))(layers.ReLU()(given)))
+    model = keras.Model(given, layers.Dense(3)(steps))
+    model.compile(optimizer="adam", loss="mse")
+    return model
+
+
 class VAE(keras.Model):  # type: ignore[misc]
     """Inputs alone, random numbers and metrics of its own, as in the examples of Keras."""
 

@@ -9,6 +9,8 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
+import tf_keras
 from built_models import QUIET, build, own
 from factories import TRIAL
 
@@ -85,6 +87,31 @@ def test_a_loss_of_values_is_keras_own(loss: Any) -> None:
     expected = float(model.compute_loss(y=targets, y_pred=outputs))
     assert float(objective.value(outputs, targets)) == pytest.approx(expected, rel=1e-5)
     assert objective.classes_shape == ()
+
+
+@pytest.mark.parametrize("library", [keras, tf_keras])
+@pytest.mark.parametrize("reduction", ["sum", "sum_over_batch_size"])
+def test_masked_positions_do_not_count(library: Any, reduction: str) -> None:
+    layers = library.layers
+    model = library.Sequential(
+        [layers.Embedding(20, 8, mask_zero=True), layers.Dense(5, activation="softmax")]
+    )
+    loss = library.losses.SparseCategoricalCrossentropy(reduction=reduction)
+    model.compile(loss=loss)
+    words = np.array([[1, 2, 0, 0], [3, 4, 5, 0]])
+    objective, outputs = of(model, words)
+    targets = objective.draw(np.random.default_rng(2))
+    expected = float(model.compute_loss(y=tf.constant(targets), y_pred=outputs))
+    assert float(objective.value(outputs, targets)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_targets_of_a_class_that_the_loss_ignores_do_not_count() -> None:
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
+    model.compile(loss=keras.losses.SparseCategoricalCrossentropy(ignore_class=1))
+    objective, outputs = of(model)
+    targets = np.array([0, 1])
+    expected = float(model.compute_loss(y=targets, y_pred=outputs))
+    assert float(objective.value(outputs, targets)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_a_function_is_a_loss_too_and_a_name_that_keras_lacks_is_refused() -> None:

@@ -77,6 +77,12 @@ def test_fit_trains_by_the_models_own_step(function: str) -> None:
     assert {label: str(one.status) for label, one in outcomes.items()} == dict.fromkeys(FITS, "ok")
 
 
+def test_the_step_and_fit_leave_out_the_outputs_that_are_masked() -> None:
+    modes = ("graph", "fit_graph")
+    outcomes, _ = measure("masked", scenario="fit", modes=modes)
+    assert {label: str(one.status) for label, one in outcomes.items()} == dict.fromkeys(modes, "ok")
+
+
 def test_an_own_step_that_computes_something_else_in_a_graph_is_told() -> None:
     for function in ("wrong", "wrong_and_random"):
         outcomes, _ = measure(function, modes=("graph",))

@@ -15,6 +15,18 @@ from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.trial import Trial
 
 
+class _Reduced(keras.losses.Loss):  # type: ignore[misc]
+    """A loss in a type of its own, reduced as Keras does: masked positions do not count."""
+
+    def __init__(self, loss: Any, dtype: str) -> None:
+        is_sum = str(getattr(loss, "reduction", "")) == "sum"
+        super().__init__("loss", "sum" if is_sum else "sum_over_batch_size", dtype)
+        self._each = getattr(loss, "call", loss)
+
+    def call(self, targets: Any, outputs: Any) -> Any:
+        return self._each(targets, outputs)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadLoss:
     """The loss of one output.
@@ -39,10 +51,9 @@ class HeadLoss:
     def value(self, targets: Any, output: Any) -> Any:
         """The loss, a scalar; in float32 but for outputs in float64."""
         is_wide = keras.backend.standardize_dtype(output.dtype) == "float64"
-        output = output if is_wide else keras.ops.cast(output, "float32")
-        each = getattr(self.loss, "call", self.loss)(targets, output)
-        summed = str(getattr(self.loss, "reduction", "")) == "sum"
-        return self.weight * (keras.ops.sum(each) if summed else keras.ops.mean(each))
+        return self.weight * _Reduced(self.loss, "float64" if is_wide else "float32")(
+            targets, output
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
