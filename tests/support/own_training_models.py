@@ -123,14 +123,14 @@ class Pairs(keras.Model):  # type: ignore[misc]
         return {"loss": loss}
 
 
-def _make(kind: type[Pairs]) -> Pairs:
+def _make(kind: type[keras.Model]) -> keras.Model:
     given = keras.Input((WIDTH,))
     model = kind(given, layers.Dense(3)(given))
     model.compile(optimizer="rmsprop", loss="mae")
     return model
 
 
-def pairs() -> Pairs:
+def pairs() -> keras.Model:
     return _make(Pairs)
 
 
@@ -143,7 +143,7 @@ class Wrong(Pairs):
         return {"loss": logs["loss"] * factor}
 
 
-def wrong() -> Pairs:
+def wrong() -> keras.Model:
     return _make(Wrong)
 
 
@@ -159,6 +159,31 @@ def wrong_and_random() -> WrongVAE:
     return WrongVAE()
 
 
+class OwnLoss(keras.Model):  # type: ignore[misc]
+    """Keras's step, with a loss of its own."""
+
+    def factor(self) -> float:
+        return 2.0
+
+    def compute_loss(self, *given: Any, **named: Any) -> Any:
+        return self.factor() * super().compute_loss(*given, **named)
+
+
+def own_loss() -> keras.Model:
+    return _make(OwnLoss)
+
+
+class WrongLoss(OwnLoss):
+    """Another loss in a graph than eagerly."""
+
+    def factor(self) -> float:
+        return 1.0 if tf.executing_eagerly() else 3.0
+
+
+def wrong_loss() -> keras.Model:
+    return _make(WrongLoss)
+
+
 class Broken(Pairs):
     """A step that fails whatever it gets."""
 
@@ -166,7 +191,7 @@ class Broken(Pairs):
         raise ValueError("no data fits")
 
 
-def broken() -> Pairs:
+def broken() -> keras.Model:
     return _make(Broken)
 
 

@@ -56,6 +56,7 @@ def measure(function: str, **given: Any) -> tuple[dict[str, ModeOutcome], list[s
         ("gan", [Flag.RANDOM_LAYERS]),
         ("Named", []),
         ("Recalled", []),
+        ("own_loss", []),
     ],
 )
 def test_every_mode_trains_by_the_models_own_step(function: str, flags: list[Flag]) -> None:
@@ -69,6 +70,7 @@ def test_every_mode_trains_by_the_models_own_step(function: str, flags: list[Fla
     [
         "vae",
         "Named",
+        "own_loss",
         *(pytest.param(each, marks=pytest.mark.exhaustive) for each in ("pairs", "gan")),
     ],
 )
@@ -84,7 +86,7 @@ def test_the_step_and_fit_leave_out_the_outputs_that_are_masked() -> None:
 
 
 def test_an_own_step_that_computes_something_else_in_a_graph_is_told() -> None:
-    for function in ("wrong", "wrong_and_random"):
+    for function in ("wrong", "wrong_loss", "wrong_and_random"):
         outcomes, _ = measure(function, modes=("graph",))
         assert outcomes["graph"].status is Status.WRONG_RESULT
     failure = outcomes["graph"].failure

@@ -30,9 +30,10 @@ APART = 2.0
 
 
 def has_own_step(model: Any, trial: Trial) -> bool:
-    """True for a model of the user's own whose `train_step` is not Keras's."""
-    usual = building.keras_library_of(model).Model.train_step
-    return trial.model.library == OWN and type(model).train_step is not usual
+    """True for a model of the user's own whose `train_step`, or its `compute_loss`, is its own."""
+    kind, usual = type(model), building.keras_library_of(model).Model
+    keeps = kind.train_step is usual.train_step and kind.compute_loss is usual.compute_loss
+    return trial.model.library == OWN and not keeps
 
 
 def compiled_optimizer(model: Any) -> Any:

@@ -221,7 +221,7 @@ class Trainer(ABC):
             XlaSweepsError: the model's dtypes are fixed, or it draws random numbers.
         """
         if self.is_own:
-            raise XlaSweepsError("the model has a train_step of its own, which sets its own types")
+            raise XlaSweepsError("the model's own train_step or compute_loss sets its own types")
         if self.random_layers and not self.silences:
             raise XlaSweepsError("the model has dropout or the like, which differs in float64")
         images, labels = self.batches[0]
@@ -325,8 +325,8 @@ def trained_model(built: BuiltModel, trial: Trial, *, takes_own_steps: bool) -> 
     is_own = model is not None and own_training.has_own_step(model, trial)
     if is_own and not takes_own_steps:
         raise ConfigError(
-            f"scenario={trial.scenario}: {type(model).__name__} has a train_step of its own, which "
-            "is measured on TensorFlow and JAX only"
+            f"scenario={trial.scenario}: {type(model).__name__} has a train_step or compute_loss "
+            "of its own, which is measured on TensorFlow and JAX only"
         )
     if model is None or not (is_own or model.trainable_variables):
         lacks = "is no Keras model" if model is None else "has no trainable weights"
