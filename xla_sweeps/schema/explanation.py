@@ -124,6 +124,7 @@ class Capture:
         way: what captures it, as people write it.
         graphs: of the first call, with so many `calls`; None where it was refused, in `place`.
         recompilations: further graphs of later calls, by the call in words.
+        refused: why later calls have none: they fail.
         limit: recompilations of a function after which it, one of `gave_up`, is not compiled.
     """
 
@@ -132,6 +133,7 @@ class Capture:
     calls: int = 0
     breaks: tuple[Break, ...] = ()
     recompilations: Mapping[str, int] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
     limit: int | None = None
     gave_up: tuple[str, ...] = ()
     refusal: str = ""

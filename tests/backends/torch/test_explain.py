@@ -32,6 +32,17 @@ def renamed(values, name):
     torch._dynamo.graph_break(msg="a break of its own")
     return values + len(name)
 
+class Fixed(keras.layers.Layer):
+    def compute_output_spec(self, values):
+        return keras.KerasTensor((None, 16 * 16 * 3), values.dtype)
+
+    def call(self, values):
+        return keras.ops.reshape(values, (3, 16 * 16 * 3))
+
+def fixed():
+    inputs = keras.Input((16, 16, 3))
+    return keras.Model(inputs, keras.layers.Dense(5)(Fixed()(inputs)))
+
 def broken():
     inputs = keras.Input((16, 16, 3))
     return keras.Model(inputs, keras.layers.Dense(5)(Breaks()(inputs)))
@@ -68,6 +79,19 @@ def test_breaks_have_their_reasons_and_the_users_lines(tmp_path: Path) -> None:
     text = text_of(explanation)
     assert "reached the limit of 8 recompilations: it runs uncompiled" in text
     assert [mode["mode"] for mode in explanation["roofline"]["modes"]] == ["torch_eager"]
+
+
+def test_a_model_that_takes_its_own_batch_size_only_is_explained_but_for_others(
+    tmp_path: Path,
+) -> None:
+    explanation = explain("fixed", tmp_path)
+    compiled, exported = explanation["captures"]
+    assert compiled["graphs"] == exported["graphs"] == 1
+    assert compiled["recompilations"] == {"the same batch": 0}
+    assert list(compiled["refused"]) == ["a batch of 2", "a batch of 5"]
+    text = text_of(explanation)
+    assert "further graphs for a batch of 2: not available: shape '[3, 768]' is invalid" in text
+    assert explanation["roofline"]
 
 
 def test_a_whole_model_is_one_graph_and_timed_in_both_ways(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ CAPTURE = Capture(
     calls=100,
     breaks=(Break(reason="a reason " * 12, times=7, line="net.py:7"),),
     recompilations={"the same batch": 0, "a batch of 3": 2},
+    refused={"a batch of 5": "no such shape"},
     limit=8,
     gave_up=("call (net.py:9)",),
 )
@@ -154,6 +155,7 @@ def test_breaks_limits_and_further_graphs_are_shown_below_the_graphs() -> None:
         "! torch.compile(model): 8 graphs with 100 operations, 7 breaks ! 7 breaks: a reason",
         "net.py:7 ! call (net.py:9) reached the limit of 8 recompilations",
         "further graphs: 0 for the same batch, 2 for a batch of 3",
+        "– further graphs for a batch of 5: not available: no such shape",
         "Not available",
         "– silent traps of XLA: not available: no XLA",
     ):

@@ -40,7 +40,11 @@ LACKS = {
 }
 """Parts that are not available on PyTorch, with the reason."""
 
-_TELLS_NOTHING = ("The error above occurred when calling", BACKEND.wrapper)
+_TELLS_NOTHING = (
+    "The error above occurred when calling",
+    "RuntimeError when making fake tensor call",
+    BACKEND.wrapper,
+)
 """Beginnings of first lines that name no reason; the error inside has it."""
 
 
@@ -142,23 +146,34 @@ class TorchExplainer(Explainer):
                 dict(reversed(breaks_after(broken))),
                 Counter(counters["graph_break"]) - before["graph_break"],
             )
-            more = {words: _graphs_of(call, other) for words, other in calls.items()}
+            more, refused = _graphs_of_each(call, calls)
         return Capture(
             way=way,
             graphs=stats["unique_graphs"],
             calls=stats["calls_captured"],
             breaks=breaks,
             recompilations=more,
+            refused=refused,
             limit=torch._dynamo.config.recompile_limit,
             gave_up=tuple(dict.fromkeys(gave_up)),
         )
 
 
-def _graphs_of(call: Callable[[Any], Any], batch: Any) -> int:
-    """Number of graphs that a further call captures."""
-    before: int = counters["stats"]["unique_graphs"]
-    call(batch)
-    return int(counters["stats"]["unique_graphs"]) - before
+def _graphs_of_each(
+    call: Callable[[Any], Any], batches: Mapping[str, Any]
+) -> tuple[dict[str, int], dict[str, str]]:
+    """Number of graphs that a further call on each batch captures, or the reason why it fails."""
+    graphs, refused = dict[str, int](), dict[str, str]()
+    for words, batch in batches.items():
+        before: int = counters["stats"]["unique_graphs"]
+        try:
+            call(batch)
+        except Exception as error:
+            traceback.print_exc()
+            refused[words] = _reason_of(error)
+        else:
+            graphs[words] = int(counters["stats"]["unique_graphs"]) - before
+    return graphs, refused
 
 
 def _breaks(lines: Mapping[str, str], counted: Mapping[str, int]) -> tuple[Break, ...]:
@@ -174,10 +189,14 @@ def _breaks(lines: Mapping[str, str], counted: Mapping[str, int]) -> tuple[Break
 
 def _capture_of_refusal(way: str, error: Exception) -> Capture:
     """A capture that failed, with the first reason and its place."""
+    return Capture(way=way, graphs=None, refusal=_reason_of(error), place=line_of(error))
+
+
+def _reason_of(error: Exception) -> str:
+    """The first line of an error, or of those inside it, that names a reason."""
     reasons, inner = [error_line(error)], error.__cause__ or error.__context__
     while inner is not None:
         reasons.append(error_line(inner))
         inner = inner.__cause__ or inner.__context__
     telling = (reason for reason in reasons if not reason.startswith(_TELLS_NOTHING))
-    refusal = next(telling, reasons[0])
-    return Capture(way=way, graphs=None, refusal=refusal, place=line_of(error))
+    return next(telling, reasons[0])

@@ -177,6 +177,8 @@ def _captures(explanation: Explanation) -> Iterator[str]:
         again = [f"{graphs:,} for {call}" for call, graphs in capture.recompilations.items()]
         if again:
             yield from finding(f"further graphs: {', '.join(again)}")
+        for call, why in capture.refused.items():
+            yield from finding(f"– further graphs for {call}: {NOT_AVAILABLE}: {why}")
 
 
 def _at(line: str) -> tuple[Place, ...]:
