@@ -234,7 +234,8 @@ def training_with_its_own_loss() -> Any:
 
 
 def measured_predict() -> Any:
-    return Desk(network, "predict", batches=2).measured()
+    """The last mode is eager: what Keras made of the others is not what the model says then."""
+    return Desk(network, "predict", batches=2, modes=MODES["predict"][::-1]).measured()
 
 
 def training_with_dropout() -> Any:

@@ -125,10 +125,10 @@ class PredictExecutable(Calls, JaxExecutable):
     def compiling(self) -> tuple[dict[str, Any], list[str]]:
         """Evidence of what Keras made of `jit_compile`, and what contradicts the mode."""
         asked, jitted = self.mode.execution is Execution.XLA, self.traces() > 0
-        evidence = {"jit_compile_asked": asked, "jit_compile": bool(self.model.jit_compile)}
+        evidence = {"jit_compile_asked": asked, "jit_compile": self.jit_compile}
         if asked and not jitted:
-            kept = evidence["jit_compile"]
-            return evidence, ["jax.jit compiled no program" if kept else why_lowered(self.model)]
+            nothing = "jax.jit compiled no program"
+            return evidence, [nothing if self.jit_compile else why_lowered(self.model)]
         wrong = jitted and not asked
         return evidence, ["Keras uses jax.jit although jit_compile=False"] if wrong else []
 

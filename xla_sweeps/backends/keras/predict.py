@@ -28,6 +28,8 @@ class Calls:
     model: Any = None
     """The model itself, not one around it, of which PyTorch captures less."""
     made: Any = None
+    jit_compile: bool = False
+    """What Keras made of the setting; the model has that of the mode that was made last."""
 
     takes_numpy = True
 
@@ -90,6 +92,7 @@ class PredictingOnly(Predicting[E]):
             inputs=list(map(self.built.loaded.pack, self.host_batches(batches=self.trial.batches))),
             model=model,
             made=self.unshare(model.predict_function),
+            jit_compile=bool(model.jit_compile),
         )
         executable.prepare()
         return executable

@@ -104,10 +104,10 @@ class PredictExecutable(Calls, TorchExecutable):
     def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
         """Evidence of what is in force: also what Keras made of `jit_compile`."""
         evidence, problems = super().proof(device)
-        asked, given = self.mode.execution is Execution.COMPILED, bool(self.model.jit_compile)
-        if asked and not given:
+        asked = self.mode.execution is Execution.COMPILED
+        if asked and not self.jit_compile:
             problems = [why_lowered(self.model)]
-        return {**evidence, "jit_compile_asked": asked, "jit_compile": given}, problems
+        return {**evidence, "jit_compile_asked": asked, "jit_compile": self.jit_compile}, problems
 
 
 @dataclass
