@@ -18,6 +18,7 @@ from xla_sweeps.backends.keras import framework
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.tensorflow import modes
+from xla_sweeps.backends.tensorflow.scenarios import predict
 from xla_sweeps.backends.tensorflow.scenarios.predict import KerasCalls, PredictBench
 from xla_sweeps.schema.measurement import INPUTS, Flag, Flagged, ModeOutcome, Status
 from xla_sweeps.schema.modes import SCENARIOS, Mode, Scenario
@@ -157,6 +158,25 @@ def test_numpy_goes_in_and_comes_out_and_the_copies_are_timed_alone(bench: Predi
     assert all(seconds > 0 for seconds in copies.values())
     for mode in (M.XLA, M.PREDICT_XLA):
         assert called(bench, mode).extras() == {}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "copies"), [(-1.0, predict.FEWEST_COPIES), (1e9, predict.COPIES)]
+)
+def test_copies_are_not_timed_by_many_calls_where_these_are_long(
+    bench: PredictBench, seconds: float, copies: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(predict, "COPYING_S", seconds)
+    executable, calls = called(bench, M.GRAPH_HOST), list[Any]()
+    function = executable.function
+
+    def counted(batch: Any) -> Any:
+        calls.append(batch)
+        return function(batch)
+
+    executable.function = counted
+    assert executable.extras()["copies_s"]["output"] > 0
+    assert len(calls) == copies * bench.trial.batches
 
 
 def test_a_setting_that_keras_reports_but_does_not_use_is_caught(bench: PredictBench) -> None:

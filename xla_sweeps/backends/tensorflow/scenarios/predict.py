@@ -28,6 +28,11 @@ from xla_sweeps.schema.modes import Entry, Execution, Mode
 COPIES = 10
 """Copies that are timed alone, in each direction."""
 
+FEWEST_COPIES = 2
+
+COPYING_S = 1.0
+"""Seconds after which no more than the fewest are: each needs a call, which may be long."""
+
 
 @dataclass
 class Repeated(modes.ModeExecutable):
@@ -84,7 +89,10 @@ class Repeated(modes.ModeExecutable):
             return {}
         call = self.function or self.run
         into, out = [], []
+        began = time.perf_counter()
         for index in range(COPIES):
+            if index >= FEWEST_COPIES and time.perf_counter() - began > COPYING_S:
+                break
             started = time.perf_counter()
             for batch in self._of_call(index % len(self.given)):
                 tf.nest.map_structure(tf.convert_to_tensor, batch)
