@@ -11,7 +11,7 @@ import pytest
 from factories import TRIAL
 from fake_backend import FakeExecutable, FakeModel, FakeWork
 
-from xla_sweeps.schema.measurement import Block, ModeOutcome, Status
+from xla_sweeps.schema.measurement import Block, ModeOutcome, Phase, Status
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.trial import protocol
 from xla_sweeps.worker.replicate import Replicate, _compiles
@@ -32,10 +32,11 @@ def test_the_first_mode_on_a_gpu_does_not_pay_what_the_process_pays_once(
     paid: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Unless building the model has paid it, as some backends' does."""
-    calls: list[str] = []
+    """Unless building the model has paid it, as some backends' does. Each has a compiler's time."""
+    calls, heard = list[str](), list[protocol.Message]()
 
     def first_call_s(executable: FakeExecutable) -> float:
+        assert getattr(heard[-1], "phase", None) is Phase.COMPILE
         calls.append(executable.mode)
         executable.step()
         return 1.0 + (ONCE_S if len(calls) == 1 else 0.0)
@@ -45,7 +46,7 @@ def test_the_first_mode_on_a_gpu_does_not_pay_what_the_process_pays_once(
     monkeypatch.setattr(FakeModel, "starts_up", starts_up)
     trial = replace(TRIAL, modes=("eager", *modes), device=device)
     job = ReplicateJob(trial=trial, replicate=0, modes=trial.modes, order_seed=1)
-    replicate = Replicate(FakeWork, lambda event: None, title="FakeWork")
+    replicate = Replicate(FakeWork, heard.append, title="FakeWork")
     replicate.answer(protocol.SetUp(job=job))
     first, second = (replicate.answer(protocol.Prepare(mode=mode)) for mode in modes)
     assert isinstance(first, protocol.ModeReady)

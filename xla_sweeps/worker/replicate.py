@@ -148,14 +148,10 @@ class Replicate:
 
     def _prepare(self, label: str) -> protocol.ModeReady:
         tell, model = self._tell, self._model
-        tell(protocol.Stage(phase=Phase.TRACE, mode=label))
         self._pay_start_costs(label)
-        executable = model.bind(str(mode_of(label)))
-        tell(protocol.Stage(phase=Phase.COMPILE, mode=label))
-        first_call_s = executable.first_call_s()
-        outcome = ModeOutcome(
-            status=Status.OK, trace_s=executable.trace_s, first_call_s=first_call_s
-        )
+        executable = self._bind(label)
+        first_s = executable.first_call_s()
+        outcome = ModeOutcome(status=Status.OK, trace_s=executable.trace_s, first_call_s=first_s)
         tell(protocol.Stage(phase=Phase.VERIFY, mode=label))
         model.note_build(executable, tell)
         outcome = self._prove_and_verify(executable, outcome)
@@ -170,18 +166,24 @@ class Replicate:
                 tell(protocol.Caveat(Flagged(Flag.GRAPH_BREAKS, label, broken)))
         return protocol.ModeReady(outcome=outcome, usable=usable)
 
+    def _bind(self, label: str) -> Executable:
+        """The model in a mode, traced; its first call compiles."""
+        self._tell(protocol.Stage(phase=Phase.TRACE, mode=label))
+        executable = self._model.bind(str(mode_of(label)))
+        self._tell(protocol.Stage(phase=Phase.COMPILE, mode=label))
+        return executable
+
     def _pay_start_costs(self, label: str) -> None:
         """Call the first mode that is traced once and forget it, on a GPU.
 
         There the first graph loads and compiles kernels: costs that a process has once, not a mode.
         On a CPU they are below 0.03 s. Some backends pay them when they build.
         """
-        mode, trial = mode_of(label), self._job.trial
-        started = self._started_up or self._model.starts_up or not trial.on_accelerator
-        if started or mode.execution is Execution.EAGER:
+        started = self._started_up or self._model.starts_up or not self._job.trial.on_accelerator
+        if started or mode_of(label).execution is Execution.EAGER:
             return
         self._started_up = True
-        self._model.bind(str(mode)).first_call_s()
+        self._bind(label).first_call_s()
         gc.collect()
 
     def _prove_and_verify(self, executable: Executable, outcome: ModeOutcome) -> ModeOutcome:
