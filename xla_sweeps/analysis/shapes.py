@@ -120,7 +120,8 @@ def price_of(summary: TrialSummary, records: Sequence[Record]) -> Price:
     shapes, ways = list[Shape](), list[Way]()
     for label, seconds in parts.items():
         known = (one.modes[label].effective for one in records[::-1] if label in one.modes)
-        programs = next(filter(None, (effective.get("programs") for effective in known)), {})
+        counted = (effective.get("programs") for effective in known)
+        programs: Mapping[str, int] = next(filter(None, counted), {})
         for name in dict.fromkeys(given):
             shapes.append(
                 Shape(
