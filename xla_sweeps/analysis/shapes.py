@@ -200,10 +200,10 @@ def _ways_of(
         *smaller, largest = sorted(counts, key=_extent)
         for count in range(min(MAX_BUCKETS, len(smaller))):
             for buckets in itertools.combinations(smaller, count):
-                yield way(_padded(counts, (*buckets, largest)), (*buckets, largest))
+                yield way(_count_padded(counts, (*buckets, largest)), (*buckets, largest))
 
 
-def _padded(counts: Mapping[str, int], buckets: Sequence[str]) -> Mapping[str, int]:
+def _count_padded(counts: Mapping[str, int], buckets: Sequence[str]) -> Mapping[str, int]:
     """How often each bucket, smallest first, is called where each shape is padded to the next."""
     called = Counter[str]()
     for name, times in counts.items():
