@@ -19,11 +19,11 @@ MODELS = len(catalog.load_catalog())
     ("words", "counts"),
     [
         (["model=vgg16"], [1]),
-        (["~seed", "batch_size=1,2"], [1, 2]),
+        (["~mine", "batch_size=1,2"], [1, 2]),
         (["seed=range(0,100)", "batch_size=range(1,101)"], [100, 100]),
         (["seed=range(0,1,0.0001)"], [10_000]),
         (["seed=sort(range(100,0,-1))"], [100]),
-        (["seed=range(0,1000)", "seed=1,2"], [2]),
+        (["seed=1,2", "seed=1,2"], [2]),
     ],
 )
 def test_as_many_trials_as_allowed_are_accepted(words: list[str], counts: list[int]) -> None:
@@ -40,6 +40,8 @@ def test_as_many_trials_as_allowed_are_accepted(words: list[str], counts: list[i
         (["seed=range(0,3,0)"], "seed=range(0,3,0): expected finite bounds and a step that is not"),
         (["seed=range(0,inf)"], "seed=range(0,inf): expected finite bounds and a step that is not"),
         (["seed=interval(0,1)"], "seed=interval(0,1): -m takes values and ranges"),
+        (["seed=1", "seed=2"], "conflicting overrides: 'seed=1' and 'seed=2'; give seed once"),
+        (["seed=1,2", "+seed=3"], "conflicting overrides: 'seed=1,2' and '+seed=3'; give seed"),
         (["seed=(1"], "cannot read the override 'seed=(1'"),
         ([f"seed=range(0,{'9' * 5000})"], "cannot read the override 'seed=range(0,999"),
     ],
@@ -67,10 +69,10 @@ def test_a_glob_stands_for_the_files_of_its_group_that_match(
     for name in "ab":
         (own / "mine" / f"{name}.yaml").write_text("seed: 1\n")
     key, _, names = expanded.partition("=")
-    assert choices([word, "batch_size=choice(1,2)", "~ui"], OwnFolder(own)) == [
+    assert choices([word, "batch_size=choice(1,2)", "~other"], OwnFolder(own)) == [
         [f"{key}={name}" for name in names.split(",")],
         ["batch_size=1", "batch_size=2"],
-        ["~ui"],
+        ["~other"],
     ]
 
 

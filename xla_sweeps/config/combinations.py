@@ -9,7 +9,7 @@ from typing import Any
 
 from hydra.core.override_parser.types import ChoiceSweep, Glob, Override, RangeSweep
 
-from xla_sweeps.config.compose import group_choices, parse_overrides
+from xla_sweeps.config.compose import check_overrides, group_choices, parse_overrides
 from xla_sweeps.config.own_folder import OwnFolder
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.options import LOCAL
@@ -21,15 +21,13 @@ MAX_TRIALS = 10_000
 def choices(overrides: Sequence[str], config_dir: OwnFolder | None) -> list[list[str]]:
     """The words of each override (`seed=range(0,9)`, `model=glob(x*)`): one for each value.
 
-    A `ConfigError` says that there are more combinations than `MAX_TRIALS`, or that the values of
-    one cannot be listed. The groups of `config_dir` count too.
+    A `ConfigError` says that there are more combinations than `MAX_TRIALS`, that the values of one
+    cannot be listed, or that two have one key. The groups of `config_dir` count too.
     """
-    by_key = {}
-    for text in overrides:
-        override = parse_overrides(text)
-        by_key[override.get_key_element()] = _words(override, config_dir)
-    _check_count(math.prod(map(len, by_key.values())))
-    return list(by_key.values())
+    check_overrides(overrides)
+    each = [_words(parse_overrides(text), config_dir) for text in dict.fromkeys(overrides)]
+    _check_count(math.prod(map(len, each)))
+    return each
 
 
 def write_choice(count: int) -> str:
