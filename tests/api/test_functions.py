@@ -26,6 +26,7 @@ from xla_sweeps.api import supervisor
 from xla_sweeps.api.kernel import require_free_gpus
 from xla_sweeps.report.terminal.explanation import explanation_text
 from xla_sweeps.store.store import Store
+from xla_sweeps.sweeps.definition import Sweep, load_sweep
 
 RECORD = make_record({"graph": 0.2, "xla": 0.1}, noise=0.01)
 
@@ -234,6 +235,24 @@ def test_a_sweep_that_cannot_be_carried_out_raises() -> None:
     said = complaint_of(xs.sweep, {"model": "mobilenet_v2", **text})
     assert said.startswith("definition: learning_rate=3e-4: expected a number above 0")
     assert said.endswith("3e-4 is a text in YAML 1.1; write 3.0e-4")
+
+
+def test_the_values_of_a_sweep_are_those_of_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    several = [0.1, 1e-5, 1e22, 3]
+    grid: dict[str, Any] = {"model": "mnist_mlp", "batch_size": several, "learning_rate": several}
+    grid |= {"scenario": ["train_step", "3e-4", "é", "yes", None, True], "modes": [["graph"]]}
+    files: list[Sweep] = []
+
+    def run(words: Any, **more: Any) -> tuple[int, str]:
+        files.append(load_sweep(Path(words[1])))
+        raise xs.ConfigError(f"{words[1]}:1: parameters.model: refused")
+
+    monkeypatch.setattr(supervisor, "run", run)
+    said = complaint_of(xs.sweep, grid)
+    assert said == "definition: parameters.model: refused"
+    values = {name: list(parameter.values) for name, parameter in files[0].parameters.items()}
+    assert values == {**grid, "model": ["mnist_mlp"]}
+    assert list(values) == list(grid)
 
 
 def test_changes_between_folders_are_a_table() -> None:

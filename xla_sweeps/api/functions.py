@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from xla_sweeps.api import shipping, supervisor
 from xla_sweeps.api.border import file_word, folder_given, refusing
 from xla_sweeps.api.folders import require_unchanged
@@ -220,8 +222,9 @@ def sweep(
     require_free_gpus(given.get("device"))
     with scratch_folder() as folder:
         if isinstance(definition, Mapping):
-            with refusing("definition: cannot be written as JSON"):
-                text = json.dumps(_grid(definition))
+            with refusing("definition: cannot be written"):
+                plain = json.loads(json.dumps(_grid(definition)))  # a list twice is no alias
+                text = yaml.safe_dump(plain, sort_keys=False, default_flow_style=True, width=10**9)
             definition = folder / "sweep.yaml"
             definition.write_text(text, encoding="utf-8")
         words = ["sweep", file_word("definition", definition), *_words(given), "ui=json"]
