@@ -255,6 +255,31 @@ def test_the_values_of_a_sweep_are_those_of_its_file(monkeypatch: pytest.MonkeyP
     assert list(values) == list(grid)
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, ["tracker=none"]),
+        ({"tracker": "wandb"}, ["tracker=wandb"]),
+        ({"tracker": {"name": "wandb", "tags": []}}, ["tracker.name=wandb", "tracker.tags=[]"]),
+        ({"tracker.entity": "me"}, ["tracker.entity=me"]),
+    ],
+)
+def test_a_run_is_tracked_where_an_option_of_the_tracker_asks_for_it(
+    given: dict[str, Any], words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+
+    def run(arguments: Any, **more: Any) -> tuple[int, str]:
+        asked.append([word for word in arguments if word.startswith("tracker")])
+        raise xs.ConfigError("refused")
+
+    monkeypatch.setattr(supervisor, "run", run)
+    for call in (xs.measure, xs.sweep):
+        with pytest.raises(xs.ConfigError, match="refused"):
+            call("mobilenet_v1", **given)
+    assert asked == [words, words]
+
+
 def test_changes_between_folders_are_a_table() -> None:
     Store(Path("before")).save(RECORD)
     Store(Path("after")).save(RECORD)

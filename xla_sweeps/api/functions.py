@@ -20,7 +20,7 @@ from xla_sweeps.api.trial import Explained, Trial, explanation_of
 from xla_sweeps.config.scenario import AUTO
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
 from xla_sweeps.schema.options import LOCAL, NAMES, unknown_option
-from xla_sweeps.schema.overrides import flatten, overrides
+from xla_sweeps.schema.overrides import flatten, option_of, overrides
 
 _OWN = {"ui": "use progress=", "model": "it is the first argument", "path": "give it as the model"}
 
@@ -61,7 +61,6 @@ def measure(
     show = follower(progress)
     folder = folder_given("results_dir", results_dir)
     given = _options_of(options, scenario=scenario, effort=effort, results_dir=str(folder))
-    given.setdefault("tracker", "none")
     require_free_gpus(given.get("device"))
     if modes is not None:
         with refusing("modes: expected a list of names"):
@@ -218,7 +217,6 @@ def sweep(
     show = follower(progress)
     own = folder_given("results_dir", results_dir)
     given = _options_of(options, results_dir=str(own))
-    given.setdefault("tracker", "none")
     require_free_gpus(given.get("device"))
     with scratch_folder() as folder:
         if isinstance(definition, Mapping):
@@ -273,13 +271,18 @@ def _add_model(
 
 
 def _options_of(options: Mapping[str, Any], **named: Any) -> dict[str, Any]:
-    """Options by name, flat; an error where one is unknown, or is not an option here."""
+    """Options by name, flat; an error where one is unknown, or is not an option here.
+
+    Nothing is tracked unless an option of the tracker is given.
+    """
     for name in options:
         if name in _OWN:
             raise ConfigError(f"{name}: {_OWN[name]}")
         if name.partition(".")[0] not in NAMES and not name.startswith("model."):
             raise unknown_option(name)
     flat = flatten({**named, **options})
+    if all(option_of(name) != "tracker" for name in flat):
+        flat["tracker"] = "none"
     return {name: list(one) if isinstance(one, tuple) else one for name, one in flat.items()}
 
 
