@@ -280,6 +280,46 @@ def test_a_run_is_tracked_where_an_option_of_the_tracker_asks_for_it(
     assert asked == [words, words]
 
 
+def build() -> None:
+    """Stand for a function that builds a model."""
+
+
+@pytest.mark.parametrize(
+    ("model", "path"),
+    [
+        ("mobilenet_v1", None),
+        (build, "HERE/mine/models/DIGEST/model.py:build"),
+        ("nets.py:build", "HERE/nets.py:build"),
+        ("saved", "HERE/saved"),
+        ("nets:build", "nets:build"),
+    ],
+)
+def test_the_command_of_a_trial_is_right_in_any_folder(
+    model: Any, path: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("nets.py").touch()
+    Path("saved").mkdir()
+    Path("nets").mkdir()
+    ran: list[Any] = []
+
+    def run(words: Any, *, follow: Any) -> tuple[int, str]:
+        ran.extend(words)
+        end = {"trial_id": "0", "text": "", "exit_code": 0, "records": [], "logs": []}
+        follow({"event": "end", "summary": {}, **end})
+        return 0, ""
+
+    monkeypatch.setattr(supervisor, "run", run)
+    trial = xs.measure(model, results_dir="mine", trust_code=True)
+    kept = dict(word.split("=", 1) for word in trial.words)
+    assert "results_dir=mine" in ran, "what is shown stays short"
+    assert kept["results_dir"] == str(tmp_path / "mine")
+    place = (path or "").replace("HERE", str(tmp_path))
+    if "DIGEST" in place:
+        (folder,) = (tmp_path / "mine" / "models").iterdir()
+        place = place.replace("DIGEST", folder.name)
+    assert kept.get("path") == (place or None)
+
+
 def test_changes_between_folders_are_a_table() -> None:
     Store(Path("before")).save(RECORD)
     Store(Path("after")).save(RECORD)

@@ -18,6 +18,7 @@ from xla_sweeps.api.progress import follower
 from xla_sweeps.api.table import SHORT, Table
 from xla_sweeps.api.trial import Explained, Trial, explanation_of
 from xla_sweeps.config.scenario import AUTO
+from xla_sweeps.config.values import path_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
 from xla_sweeps.schema.options import LOCAL, NAMES, unknown_option
 from xla_sweeps.schema.overrides import flatten, option_of, overrides
@@ -66,7 +67,7 @@ def measure(
         with refusing("modes: expected a list of names"):
             given["modes"] = [modes] if isinstance(modes, str) else list(modes)
     _add_model(given, model, inputs, batch_size, folder)
-    words = _words(given)
+    words, kept = _words(given), _words(_from_anywhere(given, folder))
     end, warnings = _follow_command((*words, "ui=json"), show)
     if given["model"] == LOCAL:
         require_unchanged(Path(given["path"]).parent)
@@ -75,7 +76,7 @@ def measure(
     return Trial(
         trial_id=end["trial_id"],
         text=end["text"],
-        words=words,
+        words=kept,
         exit_code=end["exit_code"],
         records=tuple(map(Path, end["records"])),
         logs=tuple(map(Path, end["logs"])),
@@ -284,6 +285,16 @@ def _options_of(options: Mapping[str, Any], **named: Any) -> dict[str, Any]:
     if all(option_of(name) != "tracker" for name in flat):
         flat["tracker"] = "none"
     return {name: list(one) if isinstance(one, tuple) else one for name, one in flat.items()}
+
+
+def _from_anywhere(given: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The options as a result keeps them, which may be read in another folder."""
+    kept = {**given, "results_dir": str(folder.absolute())}
+    for name in {"path", "inputs"} & {*given}:
+        text = str(given[name])  # a file, a folder, a file and its function, or a module and its
+        if path_of(text.rpartition(":")[0] or text).is_file() or path_of(text).is_dir():
+            kept[name] = str(path_of(text).absolute())
+    return kept
 
 
 def _words(given: Mapping[str, Any]) -> tuple[str, ...]:
