@@ -183,6 +183,18 @@ def test_an_unknown_name_is_kept_with_a_warning() -> None:
     ]
 
 
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan", "1e300", "-1e300"])
+@pytest.mark.parametrize(
+    ("column", "allowed"),
+    [("absolute_speedup", "-1e9 to 1e9"), ("speedup_percent", "-99.99 to 1e9")],
+)
+def test_a_speedup_that_no_page_can_show_is_refused(column: str, allowed: str, value: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        read(f"{HEADER},{column}\na,b,224,,t4,1,1,,{value}\n")
+    expected = f"expected a number from {allowed}, got '{value}'"
+    assert str(error.value) == f"F, line 2, column '{column}': {expected}"
+
+
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [

@@ -67,12 +67,14 @@ _COLUMNS = {
 }
 
 _EXPECTED = {
+    "absolute_speedup": "a number from -1e9 to 1e9",
+    "speedup_percent": "a number from -99.99 to 1e9",
     "float": "a number from 1e-9 to 1e9",
     "int": "an integer from 0",
     "bool": "True or False",
     "str": "a name",
 }
-"""What a cell holds, by the type of its column."""
+"""What a cell holds, by its column or the column's type."""
 
 ACCELERATORS = {"a100": "NVIDIA A100", "v100": "NVIDIA V100", "t4": "NVIDIA T4"}
 """Device names.
@@ -103,8 +105,8 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, rename=_COLUMNS):
     gmacs: _Number | None
     params_million: _Number | None
     throughput_samples_per_s: _Number | None
-    absolute_samples_per_s: float | None = None
-    percent: Annotated[float, msgspec.Meta(gt=-100)] | None = None
+    absolute_samples_per_s: Annotated[float, msgspec.Meta(ge=-1e9, le=1e9)] | None = None
+    percent: Annotated[float, msgspec.Meta(ge=-99.99, le=1e9)] | None = None
     model: str | None = None
     run: str | None = None
     date: str | None = None
@@ -227,7 +229,8 @@ def _figure(cells: Mapping[str, str | None], *, line: int, where: str) -> Figure
     except msgspec.ValidationError as error:
         problem, _, place = str(error).partition(" - at `$.")
         column = place.removesuffix("`")
-        expected = next(words for kind, words in _EXPECTED.items() if f"`{kind}" in problem)
+        kinds = (words for kind, words in _EXPECTED.items() if f"`{kind}" in problem)
+        expected = _EXPECTED.get(column) or next(kinds)
         cell = (values[column] or "")[:40]
         raise ConfigError(
             f"{where}, line {line}, column '{column}': expected {expected}, got {cell!r}"
