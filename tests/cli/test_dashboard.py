@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import fresh_command
@@ -94,5 +95,30 @@ def test_watch_writes_the_page_again_when_there_is_a_new_record(tmp_path: Path) 
         assert "of 2 trials" in next(lines)
         store.save(make_record({"graph": 0.2, "xla": 0.1}, trial_id="e" * 16))
         assert "of 3 trials" in next(lines)
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(30) == 0
+
+
+def test_watch_compares_again_when_there_is_a_new_record(tmp_path: Path) -> None:
+    def save(folder: str, name: str) -> None:
+        record = make_record({"graph": 0.2, "xla": 0.1}, trial_id=name * 16, request_id=name * 16)
+        Store(tmp_path / folder).save(record)
+
+    def compared() -> int:
+        rows = unpacked(tmp_path / "page.html")[1]["comparison"]["rows"]
+        return sum(row["quantity"] == "xla throughput" for row in rows)
+
+    save("before", "1")
+    save("before", "2")
+    words = ["dashboard", "before", "after", "--compare", "-o", "page.html", "--watch"]
+    both: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    command = [sys.executable, "-m", "xla_sweeps", *words]
+    with subprocess.Popen(command, cwd=tmp_path, **both) as watching:
+        assert watching.stdout
+        assert any("after holds no records" in line for line in watching.stdout), "it waits"
+        for count, name in enumerate("12", 1):
+            save("after", name)
+            assert any("opens offline" in line for line in watching.stdout)
+            assert compared() == count
         watching.send_signal(signal.SIGINT)
         assert watching.wait(30) == 0

@@ -64,14 +64,14 @@ def dashboard_command(arguments: Sequence[str]) -> int:
     dirs = options.dirs or [Path("results")]
     if options.compare and len(dirs) != 2:
         raise ConfigError(f"dashboard: --compare needs two results folders, got {len(dirs)}")
-    comparison = None
-    if options.compare:
-        comparison = changes.as_section(compare.between(*dirs, where=options.where))
     target = options.output or dirs[0] / build.DEFAULT_NAME
     if options.output is None and target.is_symlink():
         raise StoreError(f"{target} is a link: name the file with -o, or remove the link")
 
     def write() -> None:
+        comparison = None
+        if options.compare:
+            comparison = changes.as_section(compare.between(*dirs, where=options.where))
         with progress_bar("making the page") as advance:
             written = build.write_page(
                 dirs,
