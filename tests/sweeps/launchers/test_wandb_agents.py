@@ -24,7 +24,7 @@ from wandb_graphql import StoredSweep
 from wandb_server import WandbServer, log_in, wandb_server
 
 from xla_sweeps.store.store import Store
-from xla_sweeps.sweeps.launchers.wandb_agents import KILL_GRACE_S, PATH_PATTERN, SHIM
+from xla_sweeps.sweeps.launchers.wandb_agents import KILL_GRACE_S, PATH_PATTERN, SHIM, _shim
 from xla_sweeps.sweeps.launchers.wandb_agents import create as launch
 
 pytestmark = pytest.mark.slow
@@ -344,6 +344,17 @@ def test_a_child_that_a_signal_killed_counts_as_a_failure(tmp_path: Path) -> Non
     waiting.terminate()
     assert waiting.wait(120) == 143
     waiting.stdout.close()
+
+
+def test_agents_start_an_interpreter_whose_path_has_a_blank(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "my environment" / "python"
+    python.parent.mkdir()
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    run_program(_shim(tmp_path) / "python", "-c", "raise SystemExit(3)", code=3)
 
 
 @pytest.mark.parametrize("text", ["abc", "a/b", "a/b/c/d", "/b/c", "a//c"])

@@ -243,7 +243,7 @@ def _shim(folder: Path) -> Path:
     place = wandb_variables().get(WANDB_DIR)  # the agent has its own, and would pass it on
     export = f"export {WANDB_DIR}={shlex.quote(place)}" if place else f"unset {WANDB_DIR}"
     here = shlex.quote(str(Path.cwd()))
-    text = SHIM.format(python=sys.executable, folder=here, variables=export)
+    text = SHIM.format(python=shlex.quote(sys.executable), folder=here, variables=export)
     script.write_text(text, encoding="utf-8")
     script.chmod(0o755)
     return shim
