@@ -45,6 +45,20 @@ def test_the_words_that_a_person_types_reach_the_agents_in_the_command(place: Pa
     assert sent["parameters"] == {"model": {"value": "local"}, "seed": {"value": 3}}
 
 
+def test_a_typed_preset_keeps_the_nested_parameters_that_agents_get(place: Path) -> None:
+    (place / "s.yaml").write_text(
+        "method: grid\nparameters:\n  model: {value: mnist_mlp}\n"
+        "  effort: {parameters: {block_s: {values: [0.1, 0.2]}, rounds_min: {value: 8}}}\n"
+    )
+    typed = {"effort": "standard", "effort.rounds_min": 9}
+    assert wandb_agents._definition(place / "s.yaml", typed)["parameters"] == {
+        "model": {"value": "mnist_mlp"},
+        "effort.block_s": {"values": [0.1, 0.2]},
+        "effort.rounds_min": {"value": 9},
+        "effort": {"value": "standard"},
+    }
+
+
 OURS = ["${env}", "${interpreter}", "-P", "-m", "xla_sweeps", "${args_json}"]
 
 

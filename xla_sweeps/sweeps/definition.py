@@ -168,13 +168,14 @@ def parse_sweep(
     if run_cap is not None and not (type(run_cap) is int and run_cap > 0):
         wrong = f"run_cap={_short(run_cap)}: expected an integer above 0"
         raise ConfigError(f"{at('run_cap')}: {wrong}")
-    flat = dict(_flatten(parameters, (), at))
-    for path, parameter in flat.items():
+    flat = {}
+    for path, given in flatten_parameters(parameters).items():
+        location = f"{at(*_place(path))}: parameters.{'.'.join(path)}"
+        flat[path] = parameter = _parameter(given, location)
         if method == "grid" and parameter.count is None:
-            where = f"{at(*_place(path))}: parameters.{'.'.join(path)}"
             raise ConfigError(
-                f"{where}: a grid needs values that can be counted ({', '.join(COUNTABLE)}), not "
-                f"{parameter.distribution}; list values, or use method: random"
+                f"{location}: a grid needs values that can be counted ({', '.join(COUNTABLE)}), "
+                f"not {parameter.distribution}; list values, or use method: random"
             )
     return Sweep(
         name=str(document.get("name") or where.rpartition("/")[2].rpartition(".")[0]),
@@ -217,21 +218,18 @@ def _warning_of(key: str, at: Locate) -> str:
     return f"{at(key)}: {unknown_name('key', key, KEYS)} Ignored, as W&B does."
 
 
-def _flatten(
-    parameters: Mapping[Any, Any], path: tuple[str, ...], at: Locate
-) -> list[tuple[tuple[str, ...], Parameter]]:
-    """Parameters under their flat keys; nested ones as W&B writes them."""
-    flat = []
+def flatten_parameters(
+    parameters: Mapping[Any, Any], path: tuple[str, ...] = ()
+) -> dict[tuple[str, ...], Any]:
+    """What is given for each parameter, by its path; nested ones are written as W&B does."""
+    flat: dict[tuple[str, ...], Any] = {}
     for key, value in parameters.items():
         inner = (*path, str(key))
-        location = f"{at(*_place(inner))}: parameters.{'.'.join(inner)}"
-        if isinstance(value, Mapping) and "parameters" in value:
-            nested = value["parameters"]
-            if not isinstance(nested, Mapping) or not nested:
-                raise ConfigError(f"{location}.parameters: expected at least one")
-            flat += _flatten(nested, inner, at)
+        nested = value.get("parameters") if isinstance(value, Mapping) else None
+        if nested and isinstance(nested, Mapping):
+            flat |= flatten_parameters(nested, inner)
         else:
-            flat.append((inner, _parameter(value, location)))
+            flat[inner] = value
     return flat
 
 
@@ -244,6 +242,8 @@ def _parameter(given: Any, location: str) -> Parameter:
     """One parameter; as in W&B, values imply categorical and integer bounds int_uniform."""
     if not isinstance(given, Mapping):
         raise ConfigError(f"{location}: expected value: X, values: [X, Y], or min: and max:")
+    if "parameters" in given:
+        raise ConfigError(f"{location}.parameters: expected at least one")
     for key in given:
         if key not in PARAMETER_KEYS:
             raise ConfigError(f"{location}: {unknown_name('key', str(key), PARAMETER_KEYS)}")

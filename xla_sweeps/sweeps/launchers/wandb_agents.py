@@ -27,7 +27,7 @@ from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.environment_options import WANDB_DIR
 from xla_sweeps.schema.overrides import overrides
 from xla_sweeps.store.store import folder_below
-from xla_sweeps.sweeps.definition import load_sweep
+from xla_sweeps.sweeps.definition import flatten_parameters, load_sweep
 from xla_sweeps.sweeps.launchers import AHEAD, DEVICES, Launcher, Options, Screen
 from xla_sweeps.sweeps.launchers.job import wandb_variables
 from xla_sweeps.sweeps.launchers.slots import Slot, job_environment, place_of, places
@@ -276,6 +276,8 @@ def _definition(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     document: dict[str, Any] = dict(yaml.safe_load(path.read_text(encoding="utf-8")))
     document.pop("scheduler", None)  # agents would wait for its process
     sweep = load_sweep(path)
+    nested = flatten_parameters(document["parameters"])
+    parameters = {".".join(keys): given for keys, given in nested.items()}
     given = {key: {"value": value} for key, value in values.items() if may_set(key, value)}
     words = overrides({key: value for key, value in values.items() if key not in given})
     return {
@@ -283,5 +285,5 @@ def _definition(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
         "command": [*command_of(path), *words],
         "name": sweep.name,
         "method": sweep.method,
-        "parameters": {**document["parameters"], **given},
+        "parameters": {**parameters, **given},
     }
