@@ -97,6 +97,17 @@ WRONG_PARAMETERS: list[tuple[Any, str]] = [
     ({"values": [1, 2], "probabilities": [1e308, math.inf]}, ".probabilities=[1e+308"),
     ({"min": 10**400, "max": 10**401}, ".min=10^400: expected a number, at most 1e+15"),
     ({"min": 0, "max": 1e16}, ".max=1e+16: expected a number, at most 1e+15"),
+    (
+        {"min": 96, "max": 384, "q": 32},
+        ": distribution int_uniform does not use q; allowed: min, max; for steps of q write "
+        "distribution: q_uniform",
+    ),
+    ({"mu": 1, "min": 0}, ": distribution normal does not use min; allowed: mu, sigma"),
+    (
+        {"value": 1, "probabilities": [1]},
+        ": distribution constant does not use probabilities; allowed: value",
+    ),
+    ({"values": [1], "value": 1}, ": distribution constant does not use values; allowed: value"),
     ({"distribution": "q_uniform", "min": 0, "max": 1, "q": 1e-300}, ": q must be at least 1e-15"),
 ]
 
@@ -119,6 +130,16 @@ def test_a_wrong_definition_is_reported_with_its_place_and_how_to_fix_it(
     with pytest.raises(ConfigError) as caught:
         parse_sweep(document, where="s.yaml")
     assert str(caught.value).startswith(f"s.yaml: {line}")
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_every_key_that_a_distribution_uses_may_be_given(distribution: str) -> None:
+    listed = {"constant": {"value": 1}, "categorical": {"values": [1], "probabilities": [1]}}
+    keys = {"mu": 0, "sigma": 1} if "normal" in distribution else {"min": 1, "max": 9}
+    keys = listed.get(distribution) or keys | ({"q": 2} if distribution.startswith("q_") else {})
+    parameters = {"m": {"distribution": distribution, **keys}}
+    sweep = parse_sweep({"method": "random", "run_cap": 1, "parameters": parameters}, where="s")
+    assert sweep.parameters["m"].distribution == distribution
 
 
 def test_nested_parameters_are_flattened() -> None:

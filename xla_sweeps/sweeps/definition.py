@@ -254,11 +254,27 @@ def _parameter(given: Any, location: str) -> Parameter:
     for key in DISTRIBUTIONS[distribution]:
         if key not in given:
             raise ConfigError(f"{location}: distribution {distribution} needs {key}")
+    used = _keys_of(distribution)
+    for key in given:
+        if key not in (*used, "distribution"):
+            hint = "; for steps of q write distribution: q_uniform" if key == "q" else ""
+            unused = f"distribution {distribution} does not use {key}; allowed: {', '.join(used)}"
+            raise ConfigError(f"{location}: {unused}{hint}")
     if distribution == "constant":
         return Parameter(distribution="constant", values=(given["value"],))
     if distribution == "categorical":
         return _categorical(given, location)
     return _numeric(distribution, given, location)
+
+
+def _keys_of(distribution: str) -> tuple[str, ...]:
+    """The keys that a distribution uses; those that it needs are `DISTRIBUTIONS`."""
+    return (
+        *DISTRIBUTIONS[distribution],
+        *(("probabilities",) if distribution == "categorical" else ()),
+        *(("mu", "sigma") if "normal" in distribution else ()),
+        *(("q",) if distribution.startswith("q_") else ()),
+    )
 
 
 def _distribution_of(given: Mapping[str, Any], location: str) -> str:
