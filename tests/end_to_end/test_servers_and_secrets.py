@@ -41,8 +41,11 @@ def test_the_words_that_a_person_types_reach_the_agents_in_the_command(place: Pa
     typed = {"path": "mine.py:build", "trust_code": True, "weights": "a/b.h5", "seed": 3}
     sent = wandb_agents._definition(place / "s.yaml", typed)
     words = ["path=mine.py:build", "trust_code=true", "weights=a/b.h5"]
-    assert sent["command"] == [*wandb_agents.COMMAND, "batch_size=8", *words]
-    assert sent["parameters"] == {"model": {"value": "local"}, "seed": {"value": 3}}
+    assert sent["command"] == [*wandb_agents.COMMAND, *words]
+    parameters = {"model": "local", "seed": 3, "batch_size": 8}
+    assert sent["parameters"] == {key: {"value": value} for key, value in parameters.items()}
+    sent = wandb_agents._definition(place / "s.yaml", {"batch_size": 2})
+    assert sent["parameters"]["batch_size"] == {"value": 2}, "what is typed wins over the command"
 
 
 def test_a_typed_preset_keeps_the_nested_parameters_that_agents_get(place: Path) -> None:

@@ -166,6 +166,44 @@ def test_ignored_keys_are_reported_with_their_line(tmp_path: Path) -> None:
     ]
 
 
+OURS = ["${env}", "${interpreter}", "-m", "xla_sweeps", "${args_json}"]
+
+
+def test_values_in_the_command_are_constants_of_every_trial() -> None:
+    words = ["resolution=96", "precision=mixed_bfloat16", "modes=[graph,xla]", "effort.block_s=0.2"]
+    parameters = {"model": {"values": ["vgg16", "vgg19"]}, "effort": {"value": "standard"}}
+    definition = {"method": "grid", "parameters": parameters}
+    for command in ([*OURS[:4], *words, "${args_no_hyphens}"], " ".join([*OURS, *words])):
+        sweep = parse_sweep({**definition, "command": command}, where="s.yaml")
+        assert [overrides(values) for values in expand(sweep)] == [
+            [f"model={model}", "effort=standard", *words] for model in ("vgg16", "vgg19")
+        ]
+        assert sweep.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["jit=true"], "command: jit=… is a parameter too; keep one of the two"),
+        (["seed=1,2"], "command: 'seed=1,2': give one value, as in key=value"),
+        (["seed=1", "seed=2"], "command: conflicting overrides: 'seed=1' and 'seed=2'; give seed"),
+    ],
+)
+def test_a_command_that_contradicts_is_refused(words: list[str], line: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_sweep({**GRID, "command": [*OURS, *words]}, where="s.yaml")
+    assert str(caught.value).startswith(f"s.yaml: {line}")
+
+
+def test_what_only_wandbs_agents_read_is_said_to_be_ignored() -> None:
+    own = {"project": "p", "entity": "me", "command": ["env", "A=b", "x", "path=a:b", "seed=1"]}
+    assert parse_sweep({**GRID, **own}, where="s.yaml").warnings == (
+        "s.yaml: ignored project (W&B agents only); for all launchers type tracker.project=NAME",
+        "s.yaml: ignored entity (W&B agents only); for all launchers type tracker.entity=NAME",
+        "s.yaml: command: ignored A=b path=a:b; expected option=value words that a file may set",
+    )
+
+
 def test_wandbs_custom_method_with_optuna_is_a_bayes_search() -> None:
     bayes = {key: value for key, value in CUSTOM.items() if key != "scheduler"}
     sweep = parse_sweep(CUSTOM, where="s.yaml")

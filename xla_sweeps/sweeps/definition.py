@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from xla_sweeps.config.foreign import read_values, read_yaml
+from xla_sweeps.config.compose import override_values
+from xla_sweeps.config.foreign import may_set, read_values, read_yaml
 from xla_sweeps.config.values import how_yaml_writes
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.overrides import tidy
@@ -168,8 +170,9 @@ def parse_sweep(
     if run_cap is not None and not (type(run_cap) is int and run_cap > 0):
         wrong = f"run_cap={_short(run_cap)}: expected an integer above 0"
         raise ConfigError(f"{at('run_cap')}: {wrong}")
+    constants, ignored = _constants(document, at)
     flat = {}
-    for path, given in flatten_parameters(parameters).items():
+    for path, given in flatten_parameters({**parameters, **constants}).items():
         location = f"{at(*_place(path))}: parameters.{'.'.join(path)}"
         flat[path] = parameter = _parameter(given, location)
         if method == "grid" and parameter.count is None:
@@ -183,9 +186,43 @@ def parse_sweep(
         parameters={".".join(path): parameter for path, parameter in flat.items()},
         run_cap=run_cap,
         metric=_metric(document.get("metric"), required=method == "bayes", at=at),
-        warnings=tuple(warnings),
+        warnings=(*warnings, *ignored),
         lines={".".join(path): line_of[_place(path)] for path in flat if _place(path) in line_of},
     )
+
+
+def command_words(document: Mapping[str, Any]) -> list[str]:
+    """The words of a definition's command, of which W&B's agents make one."""
+    given = document.get("command") or []
+    return list(map(str, given)) if isinstance(given, list) else str(given).split()
+
+
+def is_constant(word: str) -> bool:
+    """True for a word of a command that gives an option a value that a file may set."""
+    key, equals, value = word.partition("=")
+    return bool(equals) and may_set(key, value)
+
+
+def _constants(document: Mapping[str, Any], at: Locate) -> tuple[dict[str, Any], list[str]]:
+    """The command's values as parameters, and a line for what W&B's agents alone read."""
+    words = [word for word in command_words(document) if "=" in word]
+    ignored = [
+        f"{at(key)}: ignored {key} (W&B agents only); for all launchers type tracker.{key}=NAME"
+        for key in ("project", "entity")
+        if document.get(key)
+    ]
+    if refused := [word for word in words if not is_constant(word)]:
+        why = "expected option=value words that a file may set"
+        ignored.append(f"{at('command')}: command: ignored {_short(shlex.join(refused))}; {why}")
+    try:
+        values = override_values([word for word in words if is_constant(word)])
+    except ConfigError as error:
+        raise ConfigError(f"{at('command')}: command: {error}") from error
+    for path in flatten_parameters(document["parameters"]):
+        if (key := ".".join(path)) in values:
+            twice = f"command: {key}=… is a parameter too; keep one of the two"
+            raise ConfigError(f"{at('command')}: {twice}")
+    return {key: {"value": value} for key, value in values.items()}, ignored
 
 
 def _method(document: Mapping[str, Any], at: Locate) -> str:

@@ -27,7 +27,7 @@ from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.environment_options import WANDB_DIR
 from xla_sweeps.schema.overrides import overrides
 from xla_sweeps.store.store import folder_below
-from xla_sweeps.sweeps.definition import flatten_parameters, load_sweep
+from xla_sweeps.sweeps.definition import command_words, flatten_parameters, is_constant, load_sweep
 from xla_sweeps.sweeps.launchers import AHEAD, DEVICES, Launcher, Options, Screen
 from xla_sweeps.sweeps.launchers.job import wandb_variables
 from xla_sweeps.sweeps.launchers.slots import Slot, job_environment, place_of, places
@@ -51,11 +51,10 @@ KILL_GRACE_S = 75.0
 
 MAX_FAILED = 20
 
-_PROGRAM = ["${env}", "${interpreter}", "-P", "-m", "xla_sweeps"]
+COMMAND = ["${env}", "${interpreter}", "-P", "-m", "xla_sweeps", "${args_json}"]
 
-_ARGUMENTS = "${args_json}"
-
-COMMAND = [*_PROGRAM, _ARGUMENTS]
+_ARGUMENTS = ("${args_json}", "${args_no_hyphens}")
+"""Words of a command that stand for the parameters."""
 
 _OURS = re.compile(
     r"(\$\{env\} )?((\$\{interpreter\}|python3?) (-P )?(-m xla_sweeps|(\S*/)?xla_sweeps"
@@ -250,25 +249,22 @@ def _shim(folder: Path) -> Path:
 
 
 def command_of(path: Path) -> list[str]:
-    """The command that agents run on every machine: ours, and values that a file may set.
+    """The command that agents run on every machine: ours; its values are parameters.
 
     Raises:
         ConfigError: the definition has another one.
     """
     document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    given = document.get("command") or COMMAND
-    words = list(map(str, given)) if isinstance(given, list) else str(given).split()
+    words = command_words(document) or COMMAND
     program = str(document.get("program") or "${program}").split()
     flat = [part for word in words for part in (program if word == "${program}" else [word])]
     beginnings = (count for count in range(len(flat)) if _OURS.fullmatch(" ".join(flat[:count])))
     if not (count := next(beginnings, 0)):
         raise ConfigError(f"{path}: command: {shlex.join(words)}: {_ALLOWED}")
-    words = [_ARGUMENTS if word == "${args_no_hyphens}" else word for word in flat[count:]]
-    for word in words:
-        key, equals, value = word.partition("=")
-        if word != _ARGUMENTS and not (equals and may_set(key, value)):
+    for word in flat[count:]:
+        if word not in _ARGUMENTS and not is_constant(word):
             raise ConfigError(f"{path}: command: {word}: {_ALLOWED}")
-    return [*_PROGRAM, *words]
+    return COMMAND
 
 
 def _definition(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -278,6 +274,8 @@ def _definition(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     sweep = load_sweep(path)
     nested = flatten_parameters(document["parameters"])
     parameters = {".".join(keys): given for keys, given in nested.items()}
+    for key in sweep.parameters.keys() - parameters.keys():  # of the command
+        parameters[key] = {"value": sweep.parameters[key].value(0)}
     given = {key: {"value": value} for key, value in values.items() if may_set(key, value)}
     words = overrides({key: value for key, value in values.items() if key not in given})
     return {
