@@ -305,6 +305,15 @@ def test_the_accelerator_is_inserted_into_the_options_that_name_it() -> None:
     assert "#SBATCH --array=0-8%4\n" in text
 
 
+def test_options_that_name_the_accelerator_are_left_out_for_jobs_without_one() -> None:
+    """Such as an anchor's."""
+    options = {"constraint": "{accelerator}&new", "gres": "gpu:{accelerator}:2"}
+    assert "#SBATCH --gres=gpu:a100:2\n" in script(options, "A100", 1)
+    text = script(options, None, 1)
+    assert "constraint" not in text
+    assert "#SBATCH --gres=gpu:1\n" in text, "the default, as it needs a GPU too"
+
+
 def test_a_dry_run_shows_the_batch_script_with_cores_memory_and_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

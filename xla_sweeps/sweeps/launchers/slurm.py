@@ -357,10 +357,12 @@ def script_of(
     """The batch script of an array of tasks; it holds no secret.
 
     The options are those of sbatch by long name; of `array` only `%N` counts, the most tasks at
-    once. The accelerator replaces `{accelerator}` in their values. `jobs` is the file that lists
-    them, `ahead` the words by which they prepare ahead. A value that would leave its line is a
-    ValueError.
+    once. The accelerator replaces `{accelerator}` in their values; without one, such options are
+    left out. `jobs` is the file that lists them, `ahead` the words by which they prepare ahead. A
+    value that would leave its line is a ValueError.
     """
+    if not accelerator:
+        options = {key: text for key, text in options.items() if "{accelerator}" not in text}
     gres = "gpu:{accelerator}:1" if accelerator else "gpu:1"
     chosen = {
         "gres": gres,
