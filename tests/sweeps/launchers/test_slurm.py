@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import threading
 from collections import Counter
+from concurrent.futures import Future
 from pathlib import Path
 
 import driving
@@ -248,6 +250,39 @@ def test_a_site_that_takes_few_tasks_at_once_gets_no_more_and_the_rest_waits(
     assert most == 5
     calls = len((place / "asked").read_text().split())
     assert calls < 3 * 24, "a full queue is not asked again and again"
+
+
+def test_a_full_queue_gets_whole_chunks_and_the_last_jobs_are_not_held_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm, "POLL_S", 0.02)
+    monkeypatch.setattr(slurm, "QUEUE_LIMIT", 9)
+    queued = "for array in $(seq 31); do seq -f ${array}_%g' n0' 0 9; done"
+    stubs(tmp_path / "bin", monkeypatch, sbatch="echo >> arrays; wc -l < arrays", squeue=queued)
+    engine = launcher(tmp_path, chunk=3)
+    names = [f"t{number}" for number in range(31)]
+    futures: list[Future[Ended]] = []
+
+    def fill(*ended: object) -> None:
+        while names and engine.free(None):
+            futures.append(engine.submit(job(tmp_path, names.pop(), "ok")))
+            futures[-1].add_done_callback(fill)
+
+    def end_a_job() -> bool:
+        if first := next((one for one in engine._items() if one.task), None):
+            write_end(first.end, Ended(how=End.FINISHED))
+            wait_for(first.future.done)
+        return not names and all(future.done() for future in futures)
+
+    fill()
+    wait_for(end_a_job)
+    engine.close()
+    chunks = [
+        len(jobs)
+        for path in sorted((tmp_path / "slurm").glob("*/*.jobs.json"))
+        for jobs in json.loads(path.read_text())
+    ]
+    assert sorted(chunks) == [1, *[3] * 10]
 
 
 def test_an_unreachable_folder_loses_the_job_and_does_not_end_the_polling(

@@ -48,6 +48,9 @@ MAX_ARRAY = 1000
 GONE_POLLS = 5
 """Polls in a row without the task in the queue and without its file before it counts as lost."""
 
+QUIET_POLLS = 5
+"""Polls in a row without a new job after which the driver has no more for a chunk."""
+
 DEFAULTS = {
     **{"signal": "B:USR1@120", "ntasks": "1", "job-name": "xla-sweeps"},
     **{"cpus-per-task": "8", "mem": "16G"},
@@ -126,6 +129,7 @@ class SlurmLauncher(Launcher):
         self._waiting: list[_Submitted] = []
         self._jobs: dict[Future[Ended], _Submitted] = {}
         self._numbers = itertools.count(1)
+        self._quiet = 0  # polls since the last job came
         self._stopping = False
         self._closed = threading.Event()
         self._poller = threading.Thread(target=self._poll, name="slurm", daemon=True)
@@ -155,6 +159,7 @@ class SlurmLauncher(Launcher):
         end = self._folder / f"{next(self._numbers):06d}.end.json"
         submitted = _Submitted(Future(), replace(job, log=job.log.absolute()), end)
         with self._lock:
+            self._quiet = 0
             self._waiting.append(submitted)
             self._jobs[submitted.future] = submitted
         return submitted.future
@@ -170,7 +175,9 @@ class SlurmLauncher(Launcher):
         `now` kills them.
         """
         self._stopping = True
-        for submitted in self._take_waiting():
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        for submitted in waiting:
             self._end(submitted, Ended(how=End.STOPPED))
         signal = f"--signal={'KILL' if now else 'TERM'}"
         self._cancel("--state=PENDING")
@@ -194,11 +201,28 @@ class SlurmLauncher(Launcher):
         with self._lock:
             return list(self._jobs.values())
 
-    def _take_waiting(self, most: int | None = None) -> list[_Submitted]:
+    def _take_ready(self) -> dict[str | None, list[_Submitted]]:
+        """The waiting jobs to submit now, by accelerator, as many as the site takes.
+
+        A chunk that is not full waits while more may come: at once, or, where the queue has no
+        place left, as soon as one of its jobs ends.
+        """
+        queued = self._in_queue()
+        room = self._most - queued
+        more = self._quiet < QUIET_POLLS or (queued > 0 and not self.free(None))
+        groups: dict[str | None, list[_Submitted]] = {}
         with self._lock:
-            taken = self._waiting[:most]
-            del self._waiting[:most]
-        return taken
+            self._quiet += 1
+            for submitted in self._waiting:
+                groups.setdefault(submitted.job.accelerator, []).append(submitted)
+            for accelerator, jobs in groups.items():
+                chunks = len(jobs) // self._chunk if more else -(-len(jobs) // self._chunk)
+                chunks = max(0, min(chunks, room))
+                room -= chunks
+                groups[accelerator] = jobs[: chunks * self._chunk]
+            taken = set(itertools.chain(*groups.values()))
+            self._waiting = [each for each in self._waiting if each not in taken]
+        return groups
 
     def _wait_again(self, jobs: Sequence[_Submitted]) -> None:
         with self._lock:
@@ -220,11 +244,8 @@ class SlurmLauncher(Launcher):
                     self._warn(f"cannot follow Slurm's queue at the moment: {warned}")
 
     def _flush(self) -> None:
-        """Submit what is waiting, as far as the site takes it, an array for each accelerator."""
-        groups: dict[str | None, list[_Submitted]] = {}
-        for submitted in self._take_waiting(max(0, self._most - self._in_queue()) * self._chunk):
-            groups.setdefault(submitted.job.accelerator, []).append(submitted)
-        for accelerator, items in groups.items():
+        """Submit what is waiting, an array for each accelerator."""
+        for accelerator, items in self._take_ready().items():
             for jobs in _split(items, MAX_ARRAY * self._chunk):
                 self._try_to_submit(jobs, accelerator)
 
