@@ -134,12 +134,14 @@ def test_a_wrong_definition_is_reported_with_its_place_and_how_to_fix_it(
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 def test_every_key_that_a_distribution_uses_may_be_given(distribution: str) -> None:
-    keys: dict[str, Any] = (
-        {"mu": 0, "sigma": 1} if "normal" in distribution else {"min": 1, "max": 9}
-    )
+    keys: dict[str, Any] = {"min": 1, "max": 9}
+    if distribution == "constant":
+        keys = {"value": 1}
+    elif distribution == "categorical":
+        keys = {"values": [1], "probabilities": [1]}
+    elif "normal" in distribution:
+        keys = {"mu": 0, "sigma": 1}
     keys |= {"q": 2} if distribution.startswith("q_") else {}
-    listed = {"constant": {"value": 1}, "categorical": {"values": [1], "probabilities": [1]}}
-    keys = listed.get(distribution, keys)
     parameters = {"m": {"distribution": distribution, **keys}}
     sweep = parse_sweep({"method": "random", "run_cap": 1, "parameters": parameters}, where="s")
     assert sweep.parameters["m"].distribution == distribution
