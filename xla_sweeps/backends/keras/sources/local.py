@@ -155,12 +155,12 @@ def _call_function(path: str, spec: ModelSpec) -> Any:
 
 def _refuse_settings(function: Any, path: str, *, inputs: int) -> None:
     """Refuse a function with more required arguments than a model of so many inputs has."""
-    needed = _needed(function)
+    needed = _list_needed(function)
     if len(needed) > inputs:
-        raise ConfigError(_rule(f"path={path}", needed, inputs))
+        raise ConfigError(_tell_rule(f"path={path}", needed, inputs))
 
 
-def _needed(function: Any) -> list[str]:
+def _list_needed(function: Any) -> list[str]:
     """Required arguments of a function; none of any other callable."""
     if not (inspect.isfunction(function) or inspect.ismethod(function)):
         return []
@@ -171,7 +171,7 @@ def _needed(function: Any) -> list[str]:
     ]
 
 
-def _rule(subject: str, needed: Sequence[str], inputs: int) -> str:
+def _tell_rule(subject: str, needed: Sequence[str], inputs: int) -> str:
     """What a function takes, and what it may take."""
     return (
         f"{subject} takes {', '.join(needed)}; a function that builds a model takes nothing but "
@@ -207,7 +207,7 @@ def _from_keras(
         places = place_inputs(inputs, list(by_name), _where(spec))
         pack: Callable[[Any], Any] = partial(bind, structure=structure, places=places)
     else:
-        pack, call = _undeclared(model, inputs)
+        pack, call = _bind_undeclared(model, inputs)
     batch = declared[0].shape[0] if declared else None
     make = partial(LoadedModel.of_keras, model, inputs, pack=pack, call=call)
     if _has_call(model) and not (getattr(model, "built", True) and declared):
@@ -223,7 +223,7 @@ def _has_call(model: Any) -> bool:
     return type(model).call not in usual
 
 
-def _undeclared(model: Any, inputs: Sequence[InputSpec]) -> tuple[Callable[..., Any], Any]:
+def _bind_undeclared(model: Any, inputs: Sequence[InputSpec]) -> tuple[Callable[..., Any], Any]:
     """What nests a batch for a model that declares no inputs, and what calls it on that.
 
     Inputs without names are given in turn, named ones as arguments or in one dictionary.
@@ -282,8 +282,8 @@ def _nesting(model: Any, declared: Sequence[Any]) -> Any:
 
 def _from_callable(built: Callable[..., Any], spec: ModelSpec, batch_size: int) -> LoadedModel:
     own = _module_loader(built, _where(spec)) if is_module(built) else None
-    needed = _needed(built)
-    rule = f"; {_rule(built.__name__, needed, len(spec.inputs) or 1)}" if needed else ""
+    needed = _list_needed(built)
+    rule = f"; {_tell_rule(built.__name__, needed, len(spec.inputs) or 1)}" if needed else ""
     inputs = spec.inputs or _one_image(spec, rule, channels_first=bool(own))
     if own:
         own.place(built, _where(spec))
@@ -343,18 +343,18 @@ def caller(built: Callable[..., Any], inputs: Sequence[InputSpec]) -> Callable[[
 
 def _variables_of(built: Callable[..., Any]) -> list[Any]:
     """Variables of a callable, or else those of the models that it holds or closes over."""
-    if own := _listed(built):
+    if own := _list_variables(built):
         return own
     code = inspect.unwrap(getattr(built, "python_function", built))
     held = list(getattr(built, "__dict__", {}).values())
     if inspect.isfunction(code):
         read = inspect.getclosurevars(code)
         held += [*read.nonlocals.values(), *read.globals.values()]
-    variables = [each for one in held for each in _listed(one)]
+    variables = [each for one in held for each in _list_variables(one)]
     return list({id(variable): variable for variable in variables}.values())
 
 
-def _listed(holder: Any) -> list[Any]:
+def _list_variables(holder: Any) -> list[Any]:
     """Variables that an object lists; none of one that raises, as an unbound module of Flax."""
     with suppress(Exception):
         listed = holder.variables

@@ -44,7 +44,7 @@ def adapt(
     """
     endpoint = _endpoint(saved, where)
     concrete = _concrete(endpoint, where)
-    structure = _taken(concrete)
+    structure = _find_taken(concrete)
     leaves = keras.tree.flatten_with_path(structure)
     tensors = name_leaves(each for each in leaves if _is_tensor(each[1]))
     batch = next((spec.shape[0] for spec in tensors.values() if spec.shape.rank), None)
@@ -102,7 +102,7 @@ def _concrete(endpoint: Any, where: str) -> Any:
     return (inference or concretes)[0]
 
 
-def _taken(concrete: Any) -> list[Any]:
+def _find_taken(concrete: Any) -> list[Any]:
     """What a traced function takes: arguments up to the last with a tensor, and tensors by keyword.
 
     The keywords are sorted, as their restored order differs between processes.
