@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from factories import MODEL, make_contaminated, make_record
 
+from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.columns import AA_TAG
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.store.derive import record_facts
 from xla_sweeps.store.rows import Runs, load_runs
 from xla_sweeps.store.store import Store
-from xla_sweeps.sweeps.compose import Task
+from xla_sweeps.sweeps.compose import Composer, Task
 from xla_sweeps.sweeps.plan import (
     add_duplicates,
     assign_records,
@@ -26,6 +27,7 @@ from xla_sweeps.sweeps.plan import (
     missing,
     with_aa,
 )
+from xla_sweeps.system import environment
 
 
 def test_what_is_missing_of_a_trial_does_not_depend_on_the_order_of_its_records() -> None:
@@ -152,7 +154,7 @@ def test_a_sweep_has_an_aa_trial_and_one_more_for_each_further_32_trials(
         twin.words, twin.key, twin.tags = tuple(words), " ".join(words), (AA_TAG,)
         return twin
 
-    planned = with_aa(tasks(count, **facts), composed)
+    planned = with_aa(tasks(count, **facts), composed, warn=pytest.fail)
     assert [place for place, task in enumerate(planned) if AA_TAG in task.tags] == places
     several = ("effort.replicates=6",) if facts else ()
     for place in places:
@@ -160,3 +162,38 @@ def test_a_sweep_has_an_aa_trial_and_one_more_for_each_further_32_trials(
         own = ("modes=[graph,graph]", *several, "tracker.tags=[aa]")
         assert planned[place].words == (*first, *own)
     assert len(planned) == count + len(places)
+
+
+@pytest.mark.parametrize(
+    ("words", "modes"),
+    [
+        (["model=mnist_mlp"], ("graph", "graph_2")),
+        (["model=mnist_mlp", "modes=[eager,xla]"], ("graph", "graph_2")),
+        (["model=mnist_mlp", "scenario=fit", "steps_per_execution=4"], ("graph", "graph_2")),
+        (["model=mnist_mlp", "backend=jax"], ("jax_eager", "jax_eager_2")),
+        (["model=mnist_mlp", "modes=[jax_xla,jax_eager]"], ("jax_eager", "jax_eager_2")),
+        (["model=mnist_mlp", "modes=[jax_xla]"], ("jax_xla", "jax_xla_2")),
+        (
+            ["model=mnist_mlp", "backend=torch", "scenario=train_step"],
+            ("torch_eager", "torch_eager_2"),
+        ),
+    ],
+)
+def test_a_twin_compares_a_mode_of_its_trials_backend_with_itself(
+    words: list[str], modes: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "is_installed", lambda module: True)  # JAX and PyTorch
+    composer = Composer([], slots=None, environ={})
+    planned = [composer.of_words([*words, "effort=standard"])]
+    _, twin = with_aa(planned, composer.of_words, warn=pytest.fail)
+    assert composer.settings(twin.words).trial.modes == modes
+
+
+def test_a_sweep_whose_twin_is_refused_has_none_and_says_so_once() -> None:
+    def refused(words: Sequence[str]) -> Task:
+        raise ConfigError("no such mode")
+
+    said: list[str] = []
+    planned = tasks(33)
+    assert with_aa(planned, refused, warn=said.append) == planned
+    assert said == ["no A/A twin: no such mode"]

@@ -217,7 +217,7 @@ def plan_of(request: Request, *, self_checks: bool = True) -> Plan:
     lines, where = request.sweep.lines, str(options.file)
     tasks = composed = compose_all(composer, trials, lines=lines, where=where)
     if self_checks:
-        tasks = with_aa(composed, composer.of_words)
+        tasks = with_aa(composed, composer.of_words, warn=warn)
         add_duplicates(tasks)
     assign_records(tasks, runs, software=composer.software, retry=options.retry)
     if options.rerun is not None:

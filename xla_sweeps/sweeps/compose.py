@@ -59,6 +59,7 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
         wanted: replicates that are still to be measured.
         timed_s: the most seconds that a replicate is timed, by the limits of its effort.
         duplicates: one in so many trials of one replicate is measured `twice`; 0 for none.
+        baseline: the mode that its candidates are compared with.
     """
 
     words: tuple[str, ...]
@@ -81,6 +82,7 @@ class Task(msgspec.Struct, kw_only=True, gc=False):
     duplicates: int = 0
     twice: bool = False
     backends: tuple[str, ...] = (DEFAULT_BACKEND,)
+    baseline: str = ""
 
     @property
     def counted(self) -> tuple[Status, ...]:
@@ -188,6 +190,7 @@ class Composer:
             timed_s=trial.effort.timed_s(len(trial.modes)),
             duplicates=trial.effort.duplicates,
             backends=tuple(backend.name for backend in backends_of(trial)),
+            baseline=trial.baseline,
         )
 
     def _matching(self, accelerator: str | None) -> list[Slot]:

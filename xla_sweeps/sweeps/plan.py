@@ -13,6 +13,7 @@ from xla_sweeps.config import foreign
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.columns import AA_TAG
 from xla_sweeps.schema.measurement import UNFINISHED, Status
+from xla_sweeps.schema.modes import DEFAULT_BACKEND, Mode
 from xla_sweeps.schema.overrides import flatten, key_of
 from xla_sweeps.schema.record import newest
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, value_of
@@ -109,24 +110,32 @@ QUICK = "quick"
 
 
 def twin_words(task: Task) -> list[str]:
-    """The overrides of a trial's A/A twin: the same trial with graph mode against itself."""
+    """The overrides of a trial's A/A twin: the same trial with one mode against itself.
+
+    That is graph mode, in which every scenario can be measured, or the baseline without TensorFlow.
+    """
     # Above effort quick, twice the replicates make two A/A pairs of it: of copies in the same
     # processes, and of a copy in every second process against the other copy in the others.
-    replaced = {"jit", "modes", "tracker.tags"}
+    replaced = {"jit", "modes", "steps_per_execution", "tracker.tags"}
     several = []
     if task.effort != QUICK:
         replaced.add("effort.replicates")
         several = [f"effort.replicates={2 * task.replicates}"]
     kept = [word for word in task.words if key_of(word) not in replaced]
-    return [*kept, "modes=[graph,graph]", *several, f"tracker.tags=[{AA_TAG}]"]
+    mode = Mode.GRAPH if DEFAULT_BACKEND in task.backends else task.baseline
+    return [*kept, f"modes=[{mode},{mode}]", *several, f"tracker.tags=[{AA_TAG}]"]
 
 
-def with_aa(tasks: Sequence[Task], compose: Callable[[Sequence[str]], Task]) -> list[Task]:
+def with_aa(
+    tasks: Sequence[Task], compose: Callable[[Sequence[str]], Task], *, warn: Callable[[str], None]
+) -> list[Task]:
     """The tasks, with an A/A twin after the first of each effort and each 32nd after it.
 
-    At effort quick, fewer than `MIN_TRIALS_FOR_AA` trials have none.
+    At effort quick, fewer than `MIN_TRIALS_FOR_AA` trials have none. A twin that is refused is left
+    out: the trial itself is measured.
     """
     planned: list[Task] = []
+    refused: dict[str, None] = {}
     keys = {task.key for task in tasks}
     efforts = Counter(task.effort for task in tasks)
     counts: Counter[str] = Counter()
@@ -136,9 +145,18 @@ def with_aa(tasks: Sequence[Task], compose: Callable[[Sequence[str]], Task]) -> 
             continue
         due = counts[task.effort] % AA_EVERY == 0
         counts[task.effort] += 1
-        if due and (twin := compose(twin_words(task))).key not in keys:
+        if not due:
+            continue
+        try:
+            twin = compose(twin_words(task))
+        except ConfigError as error:
+            refused[f"no A/A twin: {error}"] = None
+            continue
+        if twin.key not in keys:
             keys.add(twin.key)
             planned.append(twin)
+    for line in refused:
+        warn(line)
     return planned
 
 
