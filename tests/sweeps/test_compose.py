@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from paths import ROOT
 
 from xla_sweeps.config.compose import compose_config, group_choices
+from xla_sweeps.config.own_folder import OwnFolder
 from xla_sweeps.config.settings import identify, settings_of
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.overrides import flatten, overrides
@@ -86,6 +87,40 @@ def test_what_only_hydra_can_set_counts_in_every_trial(word: str) -> None:
     task = composer.task({"model": "resnet50", "batch_size": 2})
     composed = settings_of(compose_config(["model=resnet50", "batch_size=2", word]), environ={})
     assert task.request_id == request_id(composed.trial)
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ("scenario: fit\nsteps_per_execution: ${batches}\n", ["+experiment=own"]),
+        ("model: {variant: Own}\n", ["+experiment=own"]),
+        ("", ["++model.variant=Own"]),
+    ],
+)
+def test_a_trial_of_ones_own_files_is_the_one_that_its_command_measures(
+    file: str, words: list[str], trusted: bool, tmp_path: Path
+) -> None:
+    if "$" in file and not trusted:
+        pytest.skip("refused")
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "own.yaml").write_text(f"# @package _global_\n{file}")
+    folder = OwnFolder(tmp_path, trusted=trusted)
+    composer = Composer(words, slots=None, environ={}, config_dir=folder)
+    for batches in (4, 8):
+        asked = ["model=mnist_mlp", "scenario=fit", f"batches={batches}", *words]
+        task = composer.of_words(asked)
+        composed = compose_config(asked, config_dir=folder)
+        expected = settings_of(composed, explicit={"batches"}, environ={}).trial
+        assert task.request_id == request_id(expected)
+
+
+def test_all_trials_go_to_the_folder_that_their_sweep_reads() -> None:
+    place = "results_dir='r/${now:%f}'"  # microseconds
+    composer = Composer([place, "seed=3"], slots=None, environ={})
+    word = f"results_dir={composer.base()['results_dir']}"
+    assert "$" not in word
+    assert composer.task({"model": "resnet50"}).words == ("model=resnet50", word, "seed=3")
 
 
 @pytest.mark.parametrize("data", [("scenario=fit", "data=pictures"), ("scenario=fit",)])

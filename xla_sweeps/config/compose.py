@@ -125,7 +125,7 @@ def without_own_files(
     words: Sequence[str], document: Mapping[str, Any], config_dir: OwnFolder | None
 ) -> Sequence[str]:
     """Overrides for the same trial that need no file which only its owner trusts."""
-    if config_dir is None or not (config_dir.trusted or config_dir.primary != CONFIG):
+    if config_dir is None or not config_dir.has_own:
         return words
     kept = [word for word in words if option_of(word) in BY_NAME]
     for group in ("model", "effort"):

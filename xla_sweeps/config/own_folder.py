@@ -53,6 +53,11 @@ class OwnFolder:
         primary = (f"--config-name={self.primary}",) if self.primary != CONFIG else ()
         return (f"{option}={self.path}", *primary)
 
+    @property
+    def has_own(self) -> bool:
+        """True if its files may set what only its owner may."""
+        return self.trusted or self.primary != CONFIG
+
     def require(self) -> None:
         """Refuse a folder, or a file to begin with, that is not there."""
         if not self.path.is_dir():

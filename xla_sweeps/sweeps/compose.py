@@ -25,7 +25,7 @@ from xla_sweeps.schema import options
 from xla_sweeps.schema.backend import backends, backends_of
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import DEFAULT_BACKEND
-from xla_sweeps.schema.overrides import flatten, keys_of, overrides, repeating
+from xla_sweeps.schema.overrides import flatten, key_of, keys_of, option_of, overrides, repeating
 from xla_sweeps.schema.trial import as_typed, request_id
 from xla_sweeps.store.derive import software_identity
 from xla_sweeps.store.store import Store
@@ -121,6 +121,10 @@ class Composer:
         self._environ = os.environ if environ is None else environ
         self._facts = environment.environment()
         self._bases: dict[tuple[str, ...], dict[str, Any]] = {}
+        for place, word in enumerate(given):  # the time, say, differs between trials
+            if key_of(word) == "results_dir" and "${" in word:
+                (resolved,) = overrides({"results_dir": self.base()["results_dir"]})
+                self._given = (*given[:place], resolved, *given[place + 1 :])
 
     def base(self) -> dict[str, Any]:
         """The configuration of the command line's overrides alone: results_dir, ui and such."""
@@ -210,7 +214,8 @@ class Composer:
 
     def _document(self, words: Sequence[str]) -> dict[str, Any]:
         """The configuration of these overrides as plain data, a copy of its own."""
-        by_hydra = any("${" in word or word.startswith("model.") for word in words)
+        folder = self._config_dir
+        by_hydra = (folder is not None and folder.has_own) or any(map(_needs_hydra, words))
         plain: dict[str, Any] = {}
         rest: list[str] = []
         for word in words:
@@ -225,6 +230,12 @@ class Composer:
             key: dict(value) if isinstance(value, dict) else value
             for key, value in {**base, **plain}.items()
         }
+
+
+def _needs_hydra(word: str) -> bool:
+    """True if other overrides decide on its value, or it may hold some of theirs."""
+    own = key_of(word).startswith("model.") or option_of(word) not in options.BY_NAME
+    return own or "${" in word
 
 
 @lru_cache(maxsize=4096)
