@@ -19,7 +19,7 @@ from pathlib import Path
 import faults  # noqa: F401  (which it may be made to have)
 from factories import asked
 
-from xla_sweeps.errors import LockedError
+from xla_sweeps.errors import ALREADY_MEASURED, LockedError
 from xla_sweeps.schema.measurement import Block, Failure, ModeOutcome, Phase, Round, Status
 from xla_sweeps.schema.record import ModelFacts, Record
 from xla_sweeps.store.claim import claim_trial
@@ -76,7 +76,7 @@ def main() -> int:
         with claim_trial(store.results_dir, words["id"]):
             count = len(store.keys(words["id"]))
             if count > (assignment.known_records or 0):
-                return 75
+                raise LockedError(f"{ALREADY_MEASURED}; skipped (trial {words['id']})")
             steps = words["do"].split("+")
             how = steps[min(count, len(steps) - 1)]
             if how == "die":
@@ -114,7 +114,8 @@ def main() -> int:
                 with open(assignment.recorded, "a") as handle:  # noqa: PTH123
                     handle.write(f"{path}\n")
             return 143 if how == "interrupted" else 0
-    except LockedError:
+    except LockedError as error:
+        print(f"error: {error}", flush=True)
         return 75
 
 

@@ -53,6 +53,28 @@ def test_only_a_death_is_called_one_and_every_failure_has_its_reason(
     assert outcome.gave_up["a"].endswith(detail)
 
 
+def test_a_trial_whose_process_finds_another_id_for_it_is_measured_as_often_as_wanted(
+    tmp_path: Path,
+) -> None:
+    """The settings of its device may have changed since the sweep was planned."""
+    tasks = tasks_of(tmp_path, ["a=ok*2"])
+    tasks[0].trial_ids = ("planned",)
+    outcome, notes = drive(tmp_path, slots=1, tasks=tasks)
+    assert outcome.counts == {"ok": 1}
+    assert notes.ends == [("a", "ok")] * 2
+    assert counted(tmp_path) == {"a": {"ok": 2}}
+
+
+def test_a_trial_that_is_always_measured_already_is_given_up(tmp_path: Path) -> None:
+    Store(tmp_path).save(record("a", "ok", {}))
+    tasks = tasks_of(tmp_path, ["a=ok", "b=ok"])
+    tasks[0].trial_ids = ("planned",)
+    outcome, notes = drive(tmp_path, slots=1, tasks=tasks)
+    assert outcome.counts == {"ok": 1, "infra": 1}
+    assert Counter(notes.ends) == {("a", "infra"): 3, ("b", "ok"): 1}
+    assert "already measured by another process" in outcome.gave_up["a"]
+
+
 def test_a_trial_that_hangs_as_a_whole_is_killed_and_the_sweep_goes_on(tmp_path: Path) -> None:
     tasks = tasks_of(tmp_path, ["a=stop", "b=ok"])
     tasks[0].silent_s = 1.0

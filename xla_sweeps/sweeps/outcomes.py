@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from xla_sweeps.errors import StoreError
+from xla_sweeps.errors import ALREADY_MEASURED, StoreError
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record, RecordFormatError, differ, outcome_of
 from xla_sweeps.store.claim import is_claimed
@@ -171,6 +171,9 @@ class Judge:
         """Count a task's records, each once; another build's are in place of the earlier ones."""
         fresh = [each for each in records if (each.trial_id, each.replicate) not in task.seen]
         task.seen |= {(record.trial_id, record.replicate) for record in fresh}
+        if task.trial_ids:  # its device may have changed since the sweep was planned
+            ids = (*task.trial_ids, *(record.trial_id for record in fresh))
+            task.trial_ids = tuple(dict.fromkeys(ids))
         for run in map(record_facts, fresh):
             build = task.builds.get(run.trial_id, {})
             if differ(build, run.build):
@@ -192,7 +195,7 @@ class Judge:
             case End.FAILED:
                 return self._give_up(task, "refused", ended.detail)
             case End.LOCKED:
-                return self._after_lock(task)
+                return self._after_lock(task, ended, new)
             case End.DIED:
                 return self._after_death(task, ended.detail)
             case End.BROKEN:
@@ -213,12 +216,16 @@ class Judge:
                 self._backlog.finish(task)
         return str(outcome_of(new[-1]))
 
-    def _after_lock(self, task: Task) -> str:
+    def _after_lock(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
+        """Wait for the process that measures it; not if it has records that are not found."""
+        seen = task.seen
         if self._rematch is not None and not task.trial_ids:
             self._rematch(task)
         if not task.wanted:
             self._backlog.finish(task)
             return "measured elsewhere"
+        if ALREADY_MEASURED in ended.detail and not new and task.seen == seen:
+            return self._after_defect(task, ended.detail)
         self._backlog.add_later(task, at=time.monotonic() + LOCKED_WAIT_S)
         return "locked"
 

@@ -15,7 +15,7 @@ from typing import Any
 from xla_sweeps.analysis.summary import headline_clear, headline_failed
 from xla_sweeps.config.local_model import require_same_files
 from xla_sweeps.config.settings import Settings, identify
-from xla_sweeps.errors import ConfigError, LockedError, XlaSweepsError
+from xla_sweeps.errors import ALREADY_MEASURED, ConfigError, LockedError, XlaSweepsError
 from xla_sweeps.schema.measurement import Flag, Flagged, Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
@@ -165,7 +165,7 @@ def _require_unmeasured(assignment: Assignment, store: Store, identifier: str) -
     """Refuse a sweep's trial that another process has measured since it was planned."""
     planned = assignment.known_records
     if planned is not None and len(store.keys(identifier)) > planned:
-        raise LockedError(f"already measured by another process; skipped (trial {identifier})")
+        raise LockedError(f"{ALREADY_MEASURED}; skipped (trial {identifier})")
 
 
 def _run_replicate(session: _Session) -> None:

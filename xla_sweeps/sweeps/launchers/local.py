@@ -16,12 +16,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import msgspec
+
 from xla_sweeps.sweeps.launchers import AHEAD, DEVICES, Launcher, LauncherRequest, Options
-from xla_sweeps.sweeps.launchers.job import End, Ended, Job, ended_with, start, wait
+from xla_sweeps.sweeps.launchers.job import End, Ended, Job, ended_with, one_replicate, start, wait
 from xla_sweeps.sweeps.launchers.slots import Slot, job_environment, place_of, places
 from xla_sweeps.system.devices import is_accelerator
 from xla_sweeps.system.leases import lease_names, to_prepare
-from xla_sweeps.system.process import Assignment, signal_group, signal_process
+from xla_sweeps.system.process import signal_group, signal_process
 from xla_sweeps.trial.failures import error_line
 from xla_sweeps.trial.workers import Stop
 
@@ -132,11 +134,8 @@ class LocalLauncher(Launcher):
     def _supervise(self, running: _Running) -> Ended:
         job, slot = running.job, running.slot
         turns = to_prepare(slot.device, slot.cores) | {*self._together} if self._ahead else ()
-        mine = Assignment(
-            parent=os.getpid(),
-            known_records=job.known_records,
-            together=self._together,
-            compiles_ahead=self._compiles_ahead,
+        mine = msgspec.structs.replace(
+            one_replicate(job), together=self._together, compiles_ahead=self._compiles_ahead
         )
         process = running.process = start(
             job,
