@@ -263,7 +263,9 @@ def _search(request: Request) -> Search:
         available = ", ".join(sorted(SUMMARY_KEYS))
         wrong = f"no trial has the metric '{name}'; available: {available}, throughput_MODE"
         raise ConfigError(f"{options.file}: {wrong}")
-    return Search(sweep, request.composer, request.store, seed=options.seed, measured=metrics_of)
+    return Search(
+        sweep, request.composer, request.store, seed=options.seed, measured=metrics_of, warn=warn
+    )
 
 
 def metrics_of(records: Sequence[Record]) -> dict[str, Any]:

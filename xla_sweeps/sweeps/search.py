@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from xla_sweeps.errors import ConfigError
+from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.overrides import tidy
 from xla_sweeps.schema.record import Record
 from xla_sweeps.store.rows import Runs
@@ -18,6 +18,7 @@ from xla_sweeps.sweeps.compose import Composer, Task
 from xla_sweeps.sweeps.definition import Metric, Parameter, Sweep
 from xla_sweeps.sweeps.plan import add_duplicates, assign_records
 from xla_sweeps.system.installation import how_to_install
+from xla_sweeps.system.text import count_noun
 
 Values = dict[str, Any]
 """The value of each key of one trial."""
@@ -104,6 +105,7 @@ class Search:
         *,
         seed: int,
         measured: Callable[[Sequence[Record]], Mapping[str, Any]],
+        warn: Callable[[str], object],
     ) -> None:
         try:
             import optuna
@@ -126,6 +128,9 @@ class Search:
             )
         self._asked: dict[str, list[Any]] = {}
         self._left = self.total = sweep.trials
+        self._in_vain = 0
+        """Draws since the last new trial, or the last result."""
+        self._warn, self._refused = warn, dict[str, XlaSweepsError]()
         self.tasks: list[Task] = []
 
     @property
@@ -134,26 +139,60 @@ class Search:
         return self._left <= 0
 
     def next(self) -> Task | None:
-        """The next trial; one that was proposed before is not measured again."""
-        while self._left > 0:
-            self._left -= 1
-            trial = self._study.ask(self._space)
-            values = {key: self._value(key, value) for key, value in trial.params.items()}
-            task = self._composer.task(values)
-            asked = self._asked.setdefault(task.key, [])
-            asked.append(trial)
-            if len(asked) > 1:
-                self.done(task)
-                continue
-            add_duplicates([task], whole=False)
-            runs = Runs.of(self._records(task))
-            assign_records([task], runs, software=self._composer.software, retry=())
-            self.tasks.append(task)
-            return task
+        """The next trial that was not proposed before; None if there is none yet, or none any more.
+
+        Raises:
+            XlaSweepsError: every combination is refused.
+        """
+        while self._left > 0 and self._in_vain < _DRAWS_PER_TRIAL:
+            self._in_vain += 1
+            if (task := self._draw()) is not None:
+                self._left, self._in_vain = self._left - 1, 0
+                add_duplicates([task], whole=False)
+                runs = Runs.of(self._records(task))
+                assign_records([task], runs, software=self._composer.software, retry=())
+                self.tasks.append(task)
+                return task
+        if self._left > 0 and not self._asked:
+            self._end_early()
         return None
+
+    def _draw(self) -> Task | None:
+        """A trial of the sampler's choice; None where it is refused, or was proposed before."""
+        trial = self._study.ask(self._space)
+        values = {key: self._value(key, value) for key, value in trial.params.items()}
+        try:
+            task = self._composer.task(values)
+        except XlaSweepsError as error:
+            self._study.tell(trial, state=self._failed)
+            if str(error) not in self._refused:
+                self._refused[str(error)] = error
+                self._warn(f"a combination is left out: {error}")
+            return None
+        if task.key in self._asked:  # its result is told to all of them
+            self._asked[task.key].append(trial)
+            return None
+        self._asked[task.key] = [trial]
+        earlier = next((one for one in self.tasks if one.key == task.key), None)
+        if earlier is None:
+            return task
+        self._tell(earlier)
+        return None
+
+    def _end_early(self) -> None:
+        if not self.tasks and self._refused:
+            raise next(iter(self._refused.values()))
+        counted = f"{count_noun(len(self.tasks), 'trial')} of {self.total:,}"
+        why = f"{_DRAWS_PER_TRIAL} draws in a row gave no new one"
+        self._warn(f"the search ends after {counted}: {why}")
+        self._left, self.total = 0, len(self.tasks)
 
     def done(self, task: Task) -> None:
         """Report a trial's result to the sampler."""
+        self._in_vain = 0
+        self._tell(task)
+
+    def _tell(self, task: Task) -> None:
         group = next(iter(self._records(task).values()), None)
         value = metric_of(self._measured(group), self._metric) if group else None
         for trial in self._asked.pop(task.key, []):
