@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from quick_sweep import quick_launch, task
 
 from xla_sweeps.sweeps.backlog import ANCHORS_EVERY_S, Backlog
+from xla_sweeps.sweeps.compose import Task
 from xla_sweeps.sweeps.launchers.local import LocalLauncher
 
 
@@ -68,3 +71,38 @@ def test_a_quick_sweep_has_anchors_from_its_first_half_hour_on(tmp_path: Path, l
     assert not owed()
     backlog.note_measured()
     assert owed()
+
+
+class Proposals:
+    """In place of a search: trials without end, and how many of them have no result."""
+
+    unanswered, total, exhausted = 0, 50, False
+
+    def next(self) -> Task:
+        self.unanswered += 1
+        proposed = task("t", "ok", Path())
+        proposed.wanted = 1
+        return proposed
+
+    def done(self, task: Task) -> None:
+        self.unanswered -= 1
+
+
+@pytest.mark.parametrize(
+    ("nodes", "targets", "most"), [(0, False, 4), (2, False, 4), (6, False, 6), (2, True, 8)]
+)
+def test_a_search_proposes_to_a_queue_only_what_runs_at_once_before_it_has_results(
+    nodes: int, targets: bool, most: int
+) -> None:
+    place: Any = SimpleNamespace(
+        targets=targets, free=lambda accelerator: 8, slots=lambda: ["n"] * nodes
+    )
+    proposals: Any = Proposals()
+    backlog = Backlog(source=proposals)
+    for _ in range(2):
+        backlog.refill(place)
+        assert len(backlog.tasks) == proposals.unanswered == most
+    if not targets:
+        backlog.finish(backlog.tasks[0])
+        backlog.refill(place)
+        assert len(backlog.tasks) == most + 1

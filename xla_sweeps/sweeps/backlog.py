@@ -14,6 +14,9 @@ from xla_sweeps.sweeps.search import Search
 
 ANCHORS_EVERY_S = 1800.0
 
+UNANSWERED = 4
+"""Trials that a search proposes to a cluster, or one for each known node, before it has results."""
+
 
 class Backlog:
     """The tasks that are not running, those that a source proposes, and the anchors of each slot.
@@ -89,11 +92,18 @@ class Backlog:
         """Number of trials, as far as it is known."""
         return max(len(self.tasks), self._source.total if self._source else 0)
 
-    def refill(self, free: int) -> None:
-        """Take tasks from the source, so that as many wait as jobs can be submitted."""
+    def refill(self, launcher: Launcher) -> None:
+        """Take tasks from the source, so that as many wait as jobs can be submitted.
+
+        From a search for a cluster, whose queue takes any number, only as many as run at once.
+        """
+        if self._source is None:
+            return
+        free = launcher.free(None)
+        most = math.inf if launcher.targets else max(UNANSWERED, len(launcher.slots()))
         while (
-            self._source is not None
-            and free > len(self._waiting)
+            free > len(self._waiting)
+            and self._source.unanswered < most
             and (task := self._source.next()) is not None
         ):
             self.extend([task])

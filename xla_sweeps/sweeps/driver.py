@@ -125,8 +125,8 @@ class Driver:
 
     def _submit_ready(self) -> None:
         """Give every idle slot the first task that may run on it."""
+        self._backlog.refill(self._launcher)
         free = self._launcher.free(None)
-        self._backlog.refill(free)
         if not free or self._backlog.empty or self._unsaved or not self._collector.has_space():
             return
         ready = self._backlog.ready(self._launcher, self._is_running, now=time.monotonic())

@@ -138,6 +138,11 @@ class Search:
         """True if it has proposed all its trials."""
         return self._left <= 0
 
+    @property
+    def unanswered(self) -> int:
+        """Number of trials that it proposed and knows no result of."""
+        return len(self._asked)
+
     def next(self) -> Task | None:
         """The next trial that was not proposed before; None if there is none yet, or none any more.
 
