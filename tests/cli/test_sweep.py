@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +25,23 @@ from in_process import command as in_process
 from paths import ROOT, SUPPORT
 from programs import with_code
 
-from xla_sweeps.errors import USAGE_CODE
+from xla_sweeps.cli import sweep as sweep_module
+from xla_sweeps.errors import LEFT_CODE, USAGE_CODE
 from xla_sweeps.schema.record import Record
 from xla_sweeps.store import planned, rows
 from xla_sweeps.store.store import Store
 from xla_sweeps.store.table import headlines
+from xla_sweeps.sweeps.launchers.job import End, Ended, Job
+from xla_sweeps.sweeps.launchers.local import LocalLauncher
 from xla_sweeps.system import devices
 from xla_sweeps.system.installation import how_to_install
 from xla_sweeps.system.leases import LEASES
 
 SWEEP = str(SUPPORT / "fake_sweep.py")
+
+
+SPEEDUP = {"method": "bayes", "metric": {"name": "speedup", "goal": "maximize"}}
+"""A search for the largest speedup."""
 
 
 def definition(folder: Path, **parameters: Any) -> Path:
@@ -228,9 +236,7 @@ def test_a_dry_run_refuses_a_metric_that_no_trial_has(tmp_path: Path) -> None:
 def test_a_search_by_results_proposes_and_measures_trials_and_a_rerun_measures_none(
     tmp_path: Path,
 ) -> None:
-    metric = {"name": "speedup", "goal": "maximize"}
-    search = {"method": "bayes", "run_cap": 4, "metric": metric}
-    definition(tmp_path, batch_size={"min": 1, "max": 64}, top=search)
+    definition(tmp_path, batch_size={"min": 1, "max": 64}, top=SPEEDUP | {"run_cap": 4})
     sweep(tmp_path, code=0)
     first = len(records(tmp_path))
     assert 1 <= first <= 4
@@ -257,6 +263,33 @@ def test_several_devices_are_tested_for_interference_before_they_are_used(tmp_pa
     logs = (tmp_path / "results" / "logs" / "sweeps").glob("*/interference-*.log")
     places = sorted(path.stem.removeprefix("interference-") for path in logs)
     assert places == ["alone-cpu0", "together-cpu0", "together-cpu1"]
+
+
+@pytest.mark.parametrize("search", [{}, SPEEDUP | {"run_cap": 2}], ids=["grid", "bayes"])
+@pytest.mark.parametrize("missing", [[], ["tensorflow"]], ids=["", "without TensorFlow"])
+def test_devices_take_turns_in_every_sweep_of_which_it_is_not_known_whether_they_interfere(
+    search: dict[str, Any], missing: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if devices.usable_cores() < 2:
+        pytest.skip("one core cannot be split")
+    logs, turns = list[str](), list[LocalLauncher]()
+
+    def refuse(launcher: LocalLauncher, job: Job) -> Future[Ended]:
+        future: Future[Ended] = Future()
+        future.set_result(Ended(how=End.FAILED, slot="cpu:0"))
+        logs.append(job.log.name)
+        return future
+
+    monkeypatch.setattr(LocalLauncher, "submit", refuse)
+    monkeypatch.setattr(LocalLauncher, "take_turns", lambda launcher: turns.append(launcher))
+    monkeypatch.setattr(sweep_module, "absent", lambda backend: missing)
+    definition(tmp_path, top=search)
+    words = ("mine.yaml", "tracker=none", "ui=plain", "--devices", "cpu:0,cpu:1")
+    done = in_process("sweep", *words, cwd=tmp_path, code=LEFT_CODE)
+    said = f"whether cpu:0, cpu:1 interfere{' without TensorFlow' if missing else ''}; they take t"
+    assert said in done.stderr
+    assert len(turns) == 1
+    assert sum(name.startswith("interference-") for name in logs) == (0 if missing else 3)
 
 
 def test_an_absent_accelerator_is_refused_and_a_present_one_is_used(tmp_path: Path) -> None:

@@ -287,15 +287,9 @@ def _driver(
     extra = ["ui=plain"]
     if "tracker.group" not in map(key_of, request.options.overrides):
         extra.append(f"tracker.group={override_value(name)}")
-    anchors: list[list[Task]] = []
-    if sum(task.wanted > 0 for task in plan.tasks) > 1 and not absent(default_backend()):
-        on_gpu = any(slot.device.kind == "gpu" for slot in request.slots or ())
-        kinds = (ANCHOR, DEVICE_ANCHOR) if on_gpu else (ANCHOR,)
-        anchors = [
-            [composer.anchor([*words, f"seed={seed}"]) for words in kinds]
-            for seed in range(request.slot_count)
-        ]
-    if len(anchors) > 1:
+    several = (source.total if source else sum(task.wanted > 0 for task in plan.tasks)) > 1
+    anchors = _anchors(request) if several else []
+    if several and request.slot_count > 1:
         first = [tasks[0] for tasks in anchors]
         take_turns_if_needed(launcher, store, first, extra=extra, logs=logs, warn=board.warn)
     quick = all(task.effort in ("quick", CHECK) for task in plan.tasks)
@@ -318,6 +312,18 @@ def _driver(
         record_death=on_death if request.slots else None,
         rematch=rematch,
     )
+
+
+def _anchors(request: Request) -> list[list[Task]]:
+    """The anchors of each slot; none without TensorFlow, in which they are measured."""
+    if absent(default_backend()):
+        return []
+    on_gpu = any(slot.device.kind == "gpu" for slot in request.slots or ())
+    kinds = (ANCHOR, DEVICE_ANCHOR) if on_gpu else (ANCHOR,)
+    return [
+        [request.composer.anchor([*words, f"seed={seed}"]) for words in kinds]
+        for seed in range(request.slot_count)
+    ]
 
 
 def _conclude(

@@ -38,9 +38,10 @@ def take_turns_if_needed(
 ) -> None:
     """Measure the anchor on one slot, then on all at once; take turns if they interfere.
 
-    There is an anchor for each slot, since a trial is measured by one process at a time.
+    There is an anchor for each slot, since a trial is measured by one process at a time. Without
+    any, the slots take turns.
     """
-    slots = launcher.slots()[: len(anchors)]
+    slots = launcher.slots()[: len(anchors) or None]
 
     def measure(names: Sequence[str], phase: str) -> Figure | None:
         """The level of the first of these slots with all of them busy."""
@@ -64,10 +65,12 @@ def take_turns_if_needed(
         levels = [level for record in records if (level := noise.level_of(record)) is not None]
         return levels[0] if levels and ends == {End.FINISHED} else None
 
-    alone, together = measure(slots[:1], "alone"), measure(slots, "together")
+    alone = measure(slots[:1], "alone") if anchors else None
+    together = measure(slots, "together") if anchors else None
     bound, names = math.log1p(TOLERANCE), ", ".join(slots)
     if alone is None or together is None:
-        warn(f"could not measure whether {names} interfere; they take turns at measuring")
+        why = "" if anchors else " without TensorFlow"
+        warn(f"could not measure whether {names} interfere{why}; they take turns at measuring")
     else:
         low, high = noise.change(alone, together)
         if -bound <= low and high <= bound:
