@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+from xla_sweeps.analysis.mode_summary import WITHHELD
 from xla_sweeps.config.catalog import CatalogEntry, load_catalog
 from xla_sweeps.report.dashboard import build
 
@@ -50,6 +51,13 @@ FAILURES = (
 )
 """Status, message and hint."""
 
+WRONG: Row = {
+    **dict.fromkeys(("speedup", "speedup_low", "speedup_high", "p_value")),
+    "verdict": "failed",
+    "status": "wrong_result",
+    "failed_mode": "xla",
+}
+"""What a row has whose candidate computes something else: its throughput stays."""
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -225,7 +233,7 @@ def _trial(setting: _Setting, source: random.Random, *, aa: bool) -> list[Row]:
                 "failure_hint": hint,
             }
             for mode, side in ((baseline, "baseline_"), (candidate, "")):
-                if mode != culprit:
+                if mode != culprit or status in WITHHELD:
                     row[f"{side}throughput_samples_per_s"] = rates[mode]
         else:
             half_width = setting.device.noise * 1.96 * math.exp(source.gauss(0, 0.4))

@@ -21,7 +21,7 @@ from dashboard_page import (
     visit,
     write_page,
 )
-from synthetic_rows import DEVICES, Row, base_row, compared
+from synthetic_rows import DEVICES, WRONG, Row, base_row, compared
 
 from xla_sweeps.report.dashboard import build
 from xla_sweeps.report.labels import short_device
@@ -132,6 +132,26 @@ def test_one_model_on_one_device_has_an_answer_its_modes_and_costs(
     for figure in ("+12.0 s", "1.00 k images", "0.900×", "5", rows[0]["command"]):
         assert figure in words
     assert browser.complaints == []
+
+
+def fourth_mode(mode: str, rate: float, width: float = 0.02, **changes: Any) -> list[Row]:
+    """The rows of a trial of three modes, and of one more."""
+    more = {"candidate": mode, "baseline": "eager"} | compared(50.0, rate, width)
+    return [row | changes for row in (*three_modes(), base_row(trial_id=f"{1:016}") | more)]
+
+
+def test_a_mode_with_wrong_outputs_has_its_status_and_is_not_recommended(
+    browser: Browser, tmp_path: Path
+) -> None:
+    *rows, other = fourth_mode("autocluster", 300.0)
+    lines = "[...document.querySelectorAll('.modes tbody tr')].map((row) => row.innerText)"
+    for changes, said in (({}, "300 img/s"), (WRONG, "wrong result")):
+        page = [*rows, other | changes | {"failed_mode": "autocluster" if changes else ""}]
+        visit(browser, write_page(tmp_path / "page.html", page))
+        (line,) = (text for text in browser.evaluate(lines) if said in text)
+        assert ("img/s" in line) is not bool(changes)
+        told = "The fastest way to run it here" in browser.words("#answer-rows")
+        assert told is not bool(changes)
 
 
 @pytest.mark.parametrize(("rate", "is_open"), [(102.0, True), (150.0, False)])

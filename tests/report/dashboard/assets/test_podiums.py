@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from browser import Browser
 from dashboard_page import bring, turn, visit, write_page
-from synthetic_rows import base_row, compared
+from synthetic_rows import WRONG, base_row, compared, pair_row
 
 pytestmark = pytest.mark.browser
 
@@ -48,3 +48,22 @@ def test_ranks_are_shared_where_intervals_overlap_and_kept_by_a_filter_of_names(
     bring(browser, "#podium")
     said = browser.words("#podium")
     assert "rank 3 of 5" in said
+
+
+def test_a_mode_with_wrong_outputs_has_no_rank_and_no_point(
+    browser: Browser, tmp_path: Path
+) -> None:
+    rows = [
+        pair_row(place, 100.0 + place, model=f"net{place}", macs=1e9 * place) for place in (1, 2, 3)
+    ]
+    rows.append(pair_row(4, 900.0, model="wrong", macs=9e9) | WRONG)
+    visit(browser, write_page(tmp_path / "page.html", rows))
+    bring(browser, "#podium")
+    ((_, lines),) = browser.evaluate(PODIUMS)
+    assert [model for _, model in lines] == ["net3", "net2", "net1"]
+    assert "1 that failed are not ranked." in browser.words("#podium p.note")
+    bring(browser, "[data-chart=flops]")
+    assert "3 configurations of 3 models" in browser.words("[data-chart=flops] .subject")
+    turn(browser, [("model", "wrong")])
+    assert browser.evaluate("document.getElementById('podium').checkVisibility()") is False
+    assert browser.complaints == []

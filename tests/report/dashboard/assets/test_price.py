@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, parse_qsl
 import pytest
 from browser import Browser
 from dashboard_page import Study, bring, saved_lines, turn, visit, write_page
-from synthetic_rows import pair_row
+from synthetic_rows import WRONG, pair_row
 
 from xla_sweeps.analysis.cost import costs_of
 from xla_sweeps.analysis.energy import NOT_AVAILABLE
@@ -83,6 +83,20 @@ def test_joules_stand_where_they_were_measured_and_the_reason_where_not(
     heads = browser.evaluate(HEADS)
     assert {"J/img", "Baseline J/img", "Memory"} <= {*heads}
     assert not {"Price of a million", "p50 (ms)"} & {*heads}
+
+
+def test_a_mode_with_wrong_outputs_has_no_price_and_no_joules_in_the_lines(
+    browser: Browser, tmp_path: Path
+) -> None:
+    joules = {"joules_per_sample": 0.25, "energy": "GPU"}
+    wrong = pair_row(2, 900.0, model="wrong") | WRONG | joules | {"joules_per_sample": 0.01}
+    rows = [pair_row(1, 200.0) | joules, wrong]
+    visit(browser, write_page(tmp_path / "page.html", rows), [("price", "2.5")])
+    bring(browser, "#price")
+    price = costs_of(rows[0], 2.5)["cost_per_million"]
+    assert browser.words(LINES) == (
+        f"A million samples with XLA: {price:#.3g}. A sample with XLA: 0.250 J, counted by GPU."
+    )
 
 
 def test_a_price_that_is_none_is_refused_in_a_line(browser: Browser, priced: Study) -> None:

@@ -58,7 +58,9 @@ function priceControl(state, device, id, isOnly) {
 function priceLines(view) {
   const mode = shortMode(view.state.candidate);
   const devices = view.distinct("device");
-  const figuresOf = (name, device) => Array.from(view.counted.filter(view.rows.is("device", device)), (row) => view.rows.number(name)[row]).filter(present);
+  const isFailed = view.rows.is("verdict", "failed");
+  const working = view.counted.filter((row) => !isFailed(row));
+  const figuresOf = (name, device) => Array.from(working.filter(view.rows.is("device", device)), (row) => view.rows.number(name)[row]).filter(present);
   const said = (values, unit) => [...new Set(extent(values).map(short))].join(" to ") + unit;
   if (devices.some((device) => view.priceOf(device) && !(Number(view.priceOf(device)) > 0))) return ["A price is a number above 0, such as 2.5."];
   const lines = devices.map((device) => {
@@ -70,7 +72,7 @@ function priceLines(view) {
   if (devices.length > 1) return [...lines, isBare && "A price holds for one device: give it beside its name."];
   const isReason = (text) => text.startsWith(PACKAGE.not_available);
   const joules = figuresOf("joules_per_sample", devices[0]);
-  const [missing, energy] = [view.counted.length - joules.length, view.distinct("energy").filter(Boolean)];
+  const [missing, energy] = [working.length - joules.length, view.distinct("energy").filter(Boolean)];
   const reason = someOf(energy.filter(isReason).map((text) => text.slice(PACKAGE.not_available.length)), 2, "; ");
   return [
     ...lines,

@@ -8,6 +8,7 @@ import { executionOf, modeOf, naturally } from "./data.js";
 import { ANY_OUTCOME, asPublished, sumsOf } from "./view.js";
 import { cut, gibibytes, measuredOr, rowName, rowSettings, shortDevice, shortMode, someOf, speedupOf } from "./marks.js";
 import { isBounded } from "./pairs.js";
+import { statusWords } from "./broke.js";
 
 const CARDS_SHOWN = 4;
 
@@ -119,12 +120,16 @@ function configurationCard(view, place, titled, most) {
 
 const MODE_FIGURES = ["throughput_samples_per_s", "throughput_low", "throughput_high", "latency_p50_ms", "compile_s", "memory_bytes"];
 
-/** The figures of each mode of a row's trial, by label, and whether XLA compiled it. @param {View} view @param {number} place */
+const NO_FIGURES = { value: NaN, low: NaN, high: NaN, p50: NaN };
+
+/** The figures of each mode of a row's trial, by label, and whether XLA compiled it; of one that failed why. @param {View} view @param {number} place */
 function modesOf({ rows }, place) {
   const { trial } = rows.numbered;
   const modes = /** @type {Map<string, any>} */ (new Map());
+  const failed = new Map();
   for (const other of rows.where((each) => trial[each] === trial[place])) {
     const row = rows.at(other);
+    failed.set(row.failed_mode, { ...NO_FIGURES, failed: statusWords(row.status) });
     for (const [label, prefix] of [[row.candidate, ""], [row.baseline, "baseline_"]]) {
       const figure = (name) => row[prefix + name];
       const [value, low, high, p50, compile, memory] = MODE_FIGURES.map(figure);
@@ -134,6 +139,7 @@ function modesOf({ rows }, place) {
   }
   const order = Object.keys(PACKAGE.switches);
   const rank = (label) => order.indexOf(modeOf(label));
+  for (const [label, mode] of modes) Object.assign(mode, failed.get(label));
   return [...modes].sort(([a], [b]) => rank(a) - rank(b) || naturally(a, b));
 }
 
@@ -173,9 +179,9 @@ function modeBars(view, place, most) {
   };
   const columns = /** @type {TableColumn<any>[]} */ ([
     ["Mode", ([label, { jit }]) => `${shortMode(label)}${chosenBy(label, jit)}`],
-    ["Many calls, queued", ([label, { value, low, high }]) => {
+    ["Many calls, queued", ([label, { value, low, high, failed = "failed" }]) => {
       const whisker = isBounded({ low, high }) ? [["whisker", (100 * low) / most.rate, (100 * high) / most.rate]] : [];
-      const text = present(value) ? `${rate(value)}${whisker.length ? ` (${range(low, high, short)})` : ""}` : "failed";
+      const text = present(value) ? `${rate(value)}${whisker.length ? ` (${range(low, high, short)})` : ""}` : failed;
       return el("span", bar(label, value, most.rate, whisker), text);
     }],
     ["One call, waited for (median)", ([label, { p50 }]) => (present(p50) ? el("span", bar(label, p50, most.call), `${short(p50)} ms`) : NONE)],

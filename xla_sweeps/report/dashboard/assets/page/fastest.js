@@ -34,7 +34,7 @@ export function fastestSection(state) {
     by.value = PODIUMS[view.state.tab] ? view.state.tab : names[0];
     drawPodium(view, panel, PODIUMS[by.value]);
   };
-  addPanel(panel.parentElement, draw, { follows: ["tab", "place"], worth: (view) => view.ranked.length > 1 && view.counted.length > 0 });
+  addPanel(panel.parentElement, draw, { follows: ["tab", "place"], worth: (view) => view.ranked.length > 1 && placeOf(view).named > 0 });
 }
 
 /** The public study's questions, as the package answers them for the whole file, of the chosen scenario. */
@@ -91,8 +91,8 @@ function podiumPlaces(view) {
 
 /** The chosen resolution, batch size and precision, by default the commonest. @param {View} view */
 export function placeOf(view) {
-  const places = podiumPlaces(view);
-  return places.get(view.state.place) ?? [...places.values()].reduce((a, b) => (b.named > a.named ? b : a));
+  const [places, none] = [podiumPlaces(view), { key: "", text: "", rows: [], named: 0 }];
+  return places.get(view.state.place) ?? [...places.values()].reduce((a, b) => (b.named > a.named ? b : a), none);
 }
 
 /** A choice of resolution and batch size for the sections that compare models; nothing if there is one. @param {View} view */

@@ -20,7 +20,7 @@ export function flopsSection() {
 
 /** Models of every name at the chosen place whose operations are known, by device: three numbers of them at least. @param {View} view */
 function flopsOf(view) {
-  const place = view.ranked.length && view.counted.length ? placeOf(view) : { key: "", rows: [] };
+  const place = placeOf(view);
   return view.once(`flops ${place.key}`, () => {
     const rows = place.rows
       .map((row) => {

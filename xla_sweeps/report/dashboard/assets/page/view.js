@@ -75,11 +75,11 @@ export class View {
     const isBest = (row) => this.best[row];
     /** The rows that answer, whatever their verdict and figures; of every name, which ranks need; and those shown. */
     const answering = this.#where(ANY_OUTCOME).filter(isBest);
-    const isMissing = this.rows.is("verdict", "not_measured");
+    const [isMissing, isFailed] = ["not_measured", "failed"].map((word) => this.rows.is("verdict", word));
     this.counted = answering.filter((row) => !isMissing(row));
     /** Questions of which nothing is known: outside every answer and sum. */
     this.unmeasured = answering.filter(isMissing);
-    this.ranked = anyModel.filter((row) => isBest(row) && !isMissing(row));
+    this.ranked = anyModel.filter((row) => isBest(row) && !isMissing(row) && !isFailed(row));
     this.shown = this.pairs.filter((row) => isBest(row) && !isMissing(row));
     this.overview = sumsOf(this.rows, this.counted);
     this.rows.setPrices((device) => (Number(this.priceOf(device)) > 0 ? Number(this.priceOf(device)) : NaN));
