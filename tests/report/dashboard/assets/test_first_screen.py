@@ -154,6 +154,32 @@ def test_a_mode_with_wrong_outputs_has_its_status_and_is_not_recommended(
         assert told is not bool(changes)
 
 
+@pytest.mark.parametrize(
+    ("rate", "width", "changes", "told"),
+    [
+        (160.0, 0.02, {}, True),
+        (135.0, 0.02, {}, False),
+        (160.0, 0.3, {}, False),
+        (160.0, 0.02, {"scenario": "fit"}, False),
+    ],
+    ids=["clear", "within noise of XLA", "of a wide interval", "fit"],
+)
+def test_another_mode_is_recommended_only_if_its_interval_is_above_both_sides_and_never_for_fit(
+    browser: Browser,
+    tmp_path: Path,
+    rate: float,
+    width: float,
+    changes: dict[str, Any],
+    told: bool,
+) -> None:
+    rows = fourth_mode("autocluster", rate, width, **changes)
+    visit(browser, write_page(tmp_path / "page.html", rows))
+    words = browser.words("#answer-rows")
+    said = "The fastest way to run it here is auto-clustering: 1.60× as fast as graph."
+    assert (said in words) is told
+    assert ("The fastest way" in words) is told
+
+
 @pytest.mark.parametrize(("rate", "is_open"), [(102.0, True), (150.0, False)])
 def test_only_an_open_verdict_says_what_would_settle_it(
     browser: Browser, tmp_path: Path, rate: float, is_open: bool

@@ -150,15 +150,16 @@ const chosenBy = (label, jit) =>
 /** Whether a mode runs the model: `input` is its data alone. */
 const runsModel = (/** @type {[string, any]} */ [label]) => executionOf(label) !== "none";
 
-/** The mode to call, where neither side of the comparison is the fastest. @param {View} view @param {number} place */
+/** The mode to call, where it is surely faster than both sides of the comparison; "" for `fit`. @param {View} view @param {number} place */
 function fastestWay(view, place) {
-  const { baseline, candidate } = view.at(place);
-  const modes = modesOf(view, place).filter(([, { value }]) => present(value));
-  const [label, best] = modes.filter(runsModel).reduce((a, b) => (b[1].value > a[1].value ? b : a), [baseline, { value: 0 }]);
-  const usual = modes.find(([name]) => name === baseline)?.[1].value;
-  if ([baseline, candidate].includes(modeOf(label)) || !(best.value > usual)) return "";
-  const speedup = `${times(best.value / usual)}${view.doubt(place)}`;
-  return `${say("fastest way", { mode: shortMode(label), speedup, baseline: shortMode(baseline) })}.`;
+  const row = view.at(place);
+  const isOther = ([label, { value }]) => present(value) && ![row.baseline, row.candidate].includes(modeOf(label));
+  const others = modesOf(view, place).filter((mode) => runsModel(mode) && isOther(mode));
+  const [[label, best] = ["", {}]] = others.sort(([, a], [, b]) => b.value - a.value);
+  const sides = Math.max(row.throughput_high, row.baseline_throughput_high);
+  if (row.scenario === "fit" || !(best.low > sides)) return "";
+  const speedup = `${times(best.value / row.baseline_throughput_samples_per_s)}${view.doubt(place)}`;
+  return `${say("fastest way", { mode: shortMode(label), speedup, baseline: shortMode(row.baseline) })}.`;
 }
 
 /** The ends of the scales of throughput and of a call, over all modes that are shown. */
