@@ -71,6 +71,19 @@ def check_picture(browser: Browser, chart: str) -> None:
     assert root[0].tag == f"{SVG}rect", "a background, so that it can lie on any page"
 
 
+def test_a_picture_and_a_print_are_light_on_a_dark_screen(browser: Browser, study: Studies) -> None:
+    colour = "getComputedStyle(document.documentElement).getPropertyValue('--panel').trim()"
+    visit(browser, study(300), dark=True)
+    dark = browser.evaluate(colour)
+    assert dark != "#ffffff"
+    assert picture(browser, "pairs")[0].get("fill") == "#ffffff"
+    assert browser.evaluate(colour) == dark
+    browser.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert browser.evaluate(colour) == "#ffffff"
+    browser.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert browser.evaluate(colour) == dark
+
+
 def test_a_picture_of_two_folders_says_when_they_were_measured(
     browser: Browser, tmp_path: Path
 ) -> None:
