@@ -425,6 +425,7 @@ def test_the_section_for_the_page_has_the_agreed_keys() -> None:
     assert (section["title_a"], section["title_b"]) == ("A", "B")
     assert {row["verdict"] for row in section["rows"]} == {"slower", "equivalent"}
     assert section["counts"] == counts(difference)
+    assert section["notes"] == [*difference.notes] != []
     counted = {name: count for name, count in counts(difference).items() if count}
     assert counted == {"matched": 1, "compared": 3, "slower": 2, "equivalent": 1}
     assert all(set(entry) == {"what", "a", "b"} for entry in section["environment"])

@@ -277,6 +277,7 @@ COMPARISON = as_section(
         only_b=(),
         failed_both=0,
         environment=(("TensorFlow", "2.20.0", "2.21.0"), ("driver", "570.86", "570.86")),
+        notes=("no anchor trial in common: the machine's own speed is unknown",),
     )
 )
 """Metadata of a page that compares two results folders; one change is of another scenario."""

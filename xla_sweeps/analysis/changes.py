@@ -255,6 +255,7 @@ def as_section(difference: Difference) -> dict[str, Any]:
         "only_a": [*broke, *difference.only_a],
         "only_b": [*fixed, *difference.only_b],
         "environment": [{"what": what, "a": a, "b": b} for what, a, b in difference.environment],
+        "notes": list(difference.notes),
         "counts": counts(difference),
     }
 

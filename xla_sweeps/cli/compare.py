@@ -61,8 +61,7 @@ def compare_command(arguments: Sequence[str]) -> int:
         rows = list(map(msgspec.structs.asdict, difference.changes))
         export.write_text(export.csv_text(rows, changes.Change.__struct_fields__), options.output)
     elif options.format == "json" or options.output is not None:
-        section = changes.as_section(difference)
-        export.write_json({**section, "notes": list(difference.notes)}, options.output)
+        export.write_json(changes.as_section(difference), options.output)
     else:
         show_difference(difference)
     met = changes.failures(difference, conditions)

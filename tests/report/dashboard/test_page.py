@@ -243,6 +243,7 @@ def test_the_section_of_changes_is_shown_if_two_folders_are_compared(
         "vgg16 224 px on <i>GPU</i>",
         "0.003",
         "1 of 4 comparisons are contaminated by other load on the machine: ambiguous.",
+        "no anchor trial in common: the machine's own speed is unknown",
     ):
         assert word in words
     assert "resnet50 · 32 px" not in words, "of another scenario"

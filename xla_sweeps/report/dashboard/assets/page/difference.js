@@ -13,6 +13,7 @@ export function differenceSection(comparison) {
   byId("difference").hidden = !comparison;
   if (!comparison) return;
   const { title_a: a, title_b: b, environment = [], only_a: onlyA = [], only_b: onlyB = [] } = comparison;
+  const caveats = (comparison.notes ?? []).map((text) => el("p.note", text));
   byId("difference-sub").textContent = `${b} against ${a}: above 1×, ${b} is faster.`;
   const notes = el("div");
   const note = (rows) => {
@@ -20,7 +21,7 @@ export function differenceSection(comparison) {
     const what = "are contaminated by other load on the machine: ambiguous";
     return n > 0 && el("p.note", `${count(n)} of ${plural(rows.length, "comparison")} ${what}.`);
   };
-  addPanel(notes, (view) => fill(notes, note(comparedIn(view, comparison))));
+  addPanel(notes, (view) => fill(notes, note(comparedIn(view, comparison)), caveats));
   const cell = (side) => (entry) => (entry.a === entry.b ? entry[side] : el("b", entry[side]));
   const machines = "Machines and versions";
   byId("difference-charts").append(
