@@ -234,6 +234,7 @@ def test_what_was_not_measured_is_no_failure(browser: Browser, tmp_path: Path) -
     visit(browser, write_page(tmp_path / "page.html", rows))
     bring(browser, "#broke-counts")
     assert browser.words("#broke-counts h3") == "1 failure of 1 kind, 2 not measured"
+    assert browser.words("#shown") == "2 of 4 configurations"
 
 
 def test_a_devices_sums_are_marked_if_all_its_figures_are_contaminated(

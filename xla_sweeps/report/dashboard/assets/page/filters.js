@@ -100,7 +100,8 @@ export function verdictChips(state) {
       chip.hidden = !n && !state.verdict.has(verdict);
       chip.setAttribute("aria-pressed", String(state.verdict.has(verdict)));
     }
-    const again = view.pairs.length - view.shown.length;
+    const isMissing = view.rows.is("verdict", "not_measured");
+    const again = view.pairs.filter((row) => !isMissing(row)).length - view.shown.length;
     const shownText = `${count(view.shown.length)} of ${plural(view.study.length, "configuration")}`;
     shown.textContent = phrase([shownText, again > 0 && `${count(again)} measured again`], ", ");
   };
