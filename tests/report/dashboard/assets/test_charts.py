@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 from browser import Browser
-from dashboard_page import bring, draw_everything, open_everything, tip_at, visit, write_page
+from dashboard_page import (
+    bring,
+    draw_everything,
+    open_everything,
+    tip_at,
+    turn,
+    visit,
+    write_page,
+)
 from synthetic_rows import pair_row
 
 pytestmark = pytest.mark.browser
@@ -104,6 +112,22 @@ def test_a_configuration_that_was_measured_again_is_a_line_over_time(
     lines = content.decode().splitlines()
     assert (name, len(lines)) == ("series.csv", 5)
     assert lines[4].startswith('resnet50,2026-11-04 12:00,"TF 3, Keras 3, commit 3c"')
+
+
+def test_a_filter_of_verdicts_says_in_the_title_how_many_are_shown(
+    browser: Browser, tmp_path: Path
+) -> None:
+    rates = (150.0, 120.0, 90.0, 70.0, 50.0)
+    rows = [pair_row(place, rate, model=f"m{place}") for place, rate in enumerate(rates)]
+    visit(browser, write_page(tmp_path / "page.html", rows))
+    title = "[data-chart=pairs] h3"
+    said = "XLA is faster than graph in 2 of 5 configurations: from m0 1.50× to m4 0.500×"
+    assert browser.words(title) == said
+    turn(browser, [("verdict", "slower")])
+    said = "XLA over graph, 3 of 5 configurations shown: from m2 0.900× to m4 0.500×"
+    assert browser.words(title) == said
+    assert "3 configurations of 3 models" in browser.words("[data-chart=pairs] .subject")
+    assert browser.complaints == []
 
 
 def test_on_paper_a_long_chart_is_in_parts_of_forty_lines_to_one_scale(

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 from browser import PHONE, Browser
 from dashboard_page import COMPARISON, Study, bring, draw_everything, visit, write_page
-from synthetic_rows import EXPLOIT, make_rows, pair_row
+from synthetic_rows import EXPLOIT, WRONG, make_rows, pair_row
 
 pytestmark = pytest.mark.browser
 
@@ -82,6 +82,15 @@ def test_a_picture_and_a_print_are_light_on_a_dark_screen(browser: Browser, stud
     assert browser.evaluate(colour) == "#ffffff"
     browser.evaluate("dispatchEvent(new Event('afterprint'))")
     assert browser.evaluate(colour) == dark
+
+
+def test_a_picture_says_what_it_leaves_out(browser: Browser, tmp_path: Path) -> None:
+    rows = [pair_row(place, 120.0 + place, model=f"m{place}") for place in (1, 2)]
+    rows.append(pair_row(3, 900.0, model="wrong") | WRONG)
+    visit(browser, write_page(tmp_path / "page.html", rows))
+    said = "1 configuration failed and has no mark."
+    assert said in browser.words("[data-chart=pairs] figcaption")
+    assert said in words_of(picture(browser, "pairs"))
 
 
 def test_a_picture_of_two_folders_says_when_they_were_measured(

@@ -65,6 +65,9 @@ function pairsDrawing(/** @type {View} */ view, /** @type {Theme} */ theme, /** 
   const all = linesOf(view);
   const several = new Set(all.map(({ device }) => device)).size > 1;
   const lines = endmost(all).map((line) => ({ ...line, group: several ? shortDevice(view, line.device) : "" }));
+  const counts = view.state.verdict.size
+    ? `${candidate} over ${baseline}${forModel}, ${count(rows.length)} of ${plural(view.counted.length, "configuration")} shown`
+    : `${candidate} is faster than ${baseline}${forModel} in ${won.join(" and ")}`;
   const finding = {
     0: "No configuration of this selection has a speedup",
     1: `${candidate} over ${baseline}${forModel}: ${rows.length && said(rows[0])}`,
@@ -72,7 +75,7 @@ function pairsDrawing(/** @type {View} */ view, /** @type {Theme} */ theme, /** 
   return {
     ...linesDrawing(lines, { theme, width, floor: floorOf(view), axis: `speedup of ${candidate} over ${baseline}` }),
     subject: subjectOf(view, undefined, rows),
-    finding: finding ?? `${candidate} is faster than ${baseline}${forModel} in ${won.join(" and ")}: from ${said(rows[0])} to ${said(rows.at(-1))}`,
+    finding: finding ?? `${counts}: from ${said(rows[0])} to ${said(rows.at(-1))}`,
     note: [
       failed && `${plural(failed, "configuration")} failed and ${failed === 1 ? "has" : "have"} no mark.`,
       lines.length < all.length && `Of ${plural(all.length, "line")} those with the ${LINES_MOST / 2} highest and the ${LINES_MOST / 2} lowest speedups; the table and the CSV have all.`,

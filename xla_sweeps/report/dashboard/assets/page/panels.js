@@ -143,8 +143,9 @@ export function chart(name, { build, table, follows, chips, worth = (view) => vi
     applyTheme("light");
     const theme = colours();
     const built = build(currentView, theme, PICTURE_WIDTH);
-    const { finding, subject = subjectOf(currentView), legend = [], how = "", note: _, ...drawn } = built;
-    const picture = { finding, subject, how, legend: el("div", legendOf(legend)), source: sourceOf(currentView) };
+    const { finding, subject = subjectOf(currentView), legend = [], how, note, ...drawn } = built;
+    const below = phrase([how, note].flat());
+    const picture = { finding, subject, below, legend: el("div", legendOf(legend)), source: sourceOf(currentView) };
     const made = pictureOf({ ...picture, drawn: drawing(finding, drawn, PICTURE_WIDTH) }, theme);
     applyTheme(shown ?? "");
     return made;
@@ -279,7 +280,7 @@ const PAD = 16;
 const PICTURE_WIDTH = 960;
 
 /** The whole figure as one SVG, in these colours: `{text, width, height}`. */
-function pictureOf({ finding, subject, legend, drawn, how, source }, theme) {
+function pictureOf({ finding, subject, legend, drawn, below, source }, theme) {
   const [width, height] = ["width", "height"].map((name) => Number(drawn.getAttribute(name)));
   const font = getComputedStyle(document.body).fontFamily;
   const lines = [];
@@ -298,7 +299,7 @@ function pictureOf({ finding, subject, legend, drawn, how, source }, theme) {
   y += 8;
   for (const [name, value] of Object.entries({ x: PAD, y, overflow: "visible" })) drawn.setAttribute(name, value);
   y += height;
-  write(how, 11, theme.quiet);
+  write(below, 11, theme.quiet);
   write(source, 11, theme.quiet);
   const [wide, high] = [width + 2 * PAD, Math.ceil(y + PAD)];
   const whole = svgElement(
