@@ -75,11 +75,16 @@ def test_a_rows_marks_are_of_its_two_modes(changes: dict[str, Any], marks: str) 
     assert with_derived(table_of([row]))["marks"].to_pylist() == [marks]
 
 
-def test_devices_have_short_names_in_the_data() -> None:
-    rows = [base_row(device="AMD EPYC 9654 96-Core Processor") | compared(100.0, 150.0, 0.01)]
+def test_devices_have_short_names_in_the_data_that_tell_them_apart() -> None:
+    short = {
+        "AMD EPYC 9654 96-Core Processor": "EPYC 9654",
+        "NVIDIA H100 80GB HBM3 MIG 1g": "NVIDIA H100 80GB HBM3 MIG 1g",
+        "NVIDIA H100 80GB HBM3 MIG 3g": "NVIDIA H100 80GB HBM3 MIG 3g",
+    }
+    rows = [base_row(device=device) | compared(100.0, 150.0, 0.01) for device in short]
     raw = gzip.decompress(build.pack(table_of(rows), {}))
     header = json.loads(raw[4 : 4 + int.from_bytes(raw[:4], "little")])
-    assert header["short"] == {"AMD EPYC 9654 96-Core Processor": "EPYC 9654"}
+    assert header["short"] == short
 
 
 def test_rows_share_the_number_of_their_question_and_the_preferred_one_answers() -> None:

@@ -35,7 +35,7 @@ from xla_sweeps.report.dashboard.derived import (
     with_derived,
 )
 from xla_sweeps.report.dashboard.page import render
-from xla_sweeps.report.labels import join_words, short_device
+from xla_sweeps.report.labels import join_words, short_devices
 from xla_sweeps.report.wandb.tracker import run_urls
 from xla_sweeps.schema.column import PAGE
 from xla_sweeps.schema.columns import IMPORTED, MEASURED
@@ -173,7 +173,7 @@ def pack(table: pyarrow.Table, meta: Mapping[str, Any]) -> bytes:
             "scenarios": scenarios_of(table),
             "bands": bands_of(table, numbers["twin"]),
             **facts_of(table),
-            "short": {name: short_device(name) for name in table["device"].unique().to_pylist()},
+            "short": short_devices(table["device"].unique().to_pylist()),
         }
         table = with_derived(table)
     described: list[dict[str, Any]] = []

@@ -114,6 +114,17 @@ def test_a_configuration_that_was_measured_again_is_a_line_over_time(
     assert lines[4].startswith('resnet50,2026-11-04 12:00,"TF 3, Keras 3, commit 3c"')
 
 
+def test_the_pairs_chart_has_a_head_for_each_device_whose_names_begin_alike(
+    browser: Browser, tmp_path: Path
+) -> None:
+    devices = [f"NVIDIA H100 80GB HBM3 MIG {size}g" for size in (1, 3)]
+    rows = [pair_row(place, 150.0, device=device) for place, device in enumerate(devices)]
+    visit(browser, write_page(tmp_path / "page.html", rows))
+    texts = """[...document.querySelectorAll('[data-chart=pairs] svg text')]
+      .map((one) => one.textContent)"""
+    assert [text for text in browser.evaluate(texts) if "H100" in text] == devices
+
+
 def test_a_filter_of_verdicts_says_in_the_title_how_many_are_shown(
     browser: Browser, tmp_path: Path
 ) -> None:

@@ -88,11 +88,11 @@ function pairsDrawing(/** @type {View} */ view, /** @type {Theme} */ theme, /** 
 /** Symbols of Plot, and as text. */
 const SHAPES = Object.entries({ circle: "●", square: "■", diamond: "◆", star: "★", triangle: "▲", cross: "✚", wye: "Y" });
 
-/** Lines `{group, name, points: [{value, low, high, verdict, doubt, shape}]}` below one another, with a head for each group; `sheets` are its parts for paper. */
+/** Lines `{device, group, name, points: [{value, low, high, verdict, doubt, shape}]}` below one another, with a head for each device that has a group; `sheets` are its parts for paper. */
 export function linesDrawing(lines, { theme, width, floor, axis }) {
   const shapes = [...new Set(lines.flatMap(({ points }) => points.map(({ shape }) => shape)))].sort(naturally);
   const shapeOf = (shape) => SHAPES[shapes.indexOf(shape) % SHAPES.length];
-  const places = lines.flatMap((line, i) => (line.group !== lines[i - 1]?.group && line.group ? [{ head: line.group }, line] : [line]));
+  const places = lines.flatMap((line, i) => (line.group && line.device !== lines[i - 1]?.device ? [{ head: line.group }, line] : [line]));
   const points = places.flatMap(({ points: own = [] }, at) => own.map((point) => ({ ...point, at })));
   const sheets = Math.ceil(places.length / SHEET_LINES);
   const sheet = (n) => [...places.keys()].slice(Math.round((n * places.length) / sheets), Math.round(((n + 1) * places.length) / sheets));
