@@ -113,6 +113,23 @@ def test_back_and_forward_restore_each_choice(browser: Browser, study: Studies) 
         assert sorted(map(tuple, boxes)) == sorted(steps[step])
 
 
+def test_back_and_forward_restore_the_search_while_the_reader_is_in_it(
+    browser: Browser, study: Studies
+) -> None:
+    field = "document.querySelector('[name=f-model]')"
+    visit(browser, study(300))
+    browser.click("[name='f-model']")
+    browser.write("vgg")
+    browser.wait("xlaSweeps.state.model === 'vgg'")
+    for direction, text in (("back", ""), ("forward", "vgg"), ("back", "")):
+        browser.evaluate(f"history.{direction}()")
+        browser.wait(f"xlaSweeps.state.model === {text!r}")
+        assert browser.evaluate(f"{field}.value") == text, direction
+    browser.evaluate(f"{field}.blur()")
+    browser.wait("xlaSweeps.settled()")
+    assert browser.evaluate(f"[{field}.value, xlaSweeps.state.model]") == ["", ""]
+
+
 def test_controls_show_the_state_in_the_address(browser: Browser, study: Studies) -> None:
     choices = {"device": NASTY_DEVICE, "baseline": "eager", "model": "net", "verdict": "faster"}
     for is_dark, test in ((True, "part < 60"), (False, "part > 200")):

@@ -48,9 +48,10 @@ export function selectOf(props, values, write, change) {
 
 /** An input of one choice, with one entry of the history for all that is typed, not for each letter. @param {State} state */
 export function typedInput(state, name, props, read = () => state[name], change = (/** @type {any} */ text) => text) {
-  let [timer, typing] = [0, false];
+  let [timer, typing, known] = [0, false, ""];
   const set = () => {
-    state.set({ [name]: change(input.value) }, { replace: typing });
+    known = input.value;
+    state.set({ [name]: change(known) }, { replace: typing });
     typing = true;
   };
   const typed = (wait) => () => {
@@ -58,7 +59,7 @@ export function typedInput(state, name, props, read = () => state[name], change 
     timer = setTimeout(set, wait);
   };
   const input = el("input", { name: `f-${name}`, ...props, on: { input: typed(150), change: typed(0), blur: () => (typing = false) } });
-  const update = () => document.activeElement !== input && (input.value = read());
+  const update = () => read() !== known && (input.value = known = read()); // else the reader may be typing
   return { input, update };
 }
 
