@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from commands import command
 from dashboard_data import NASTY, TIMES, measured, unpacked
+from dashboard_page import table_of
 from factories import TRIAL_ID, config_of, make_record
 from published_figures import SAMPLE
+from synthetic_rows import base_row, compared
 
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report import study
@@ -118,6 +120,18 @@ def test_the_answer_names_the_folder_that_counts_and_the_other_scenarios(tmp_pat
     said = build.write_page(folders, tmp_path / "page.html").answer
     assert "the newest: 0 of a and 2 of b." in said
     assert said.endswith(" Also measured, each by itself: train_step.")
+
+
+def test_what_was_not_measured_is_no_part_of_the_answers_counts() -> None:
+    rows = [
+        base_row(model=f"m{place}", results="a", **change) | compared(100.0, 150.0, 0.01)
+        for place, change in enumerate(({}, {"status": "contaminated"}, {}))
+    ]
+    rows[2] |= {"verdict": "not_measured", "status": "interrupted", "speedup": None}
+    said = build.answer(table_of(rows))
+    assert "~ 1 of 2 contaminated by other load" in said
+    rows[2]["results"] = "b"
+    assert "2 of a and 0 of b" in build.answer(table_of(rows))
 
 
 def test_a_page_is_replaced_completely_or_not_at_all(tmp_path: Path) -> None:
