@@ -176,7 +176,7 @@ class SpeedupColumns:
     absolute_samples_per_s: float | None = as_number(
         "the baseline's throughput × (speedup - 1)",
         unit="samples/s",
-        shown=WANDB,
+        shown=PAGE | WANDB,
         name="absolute_speedup_samples_per_s",
     )
     raw: float | None = as_number(

@@ -415,6 +415,17 @@ def test_published_figures_alone_have_an_answer(browser: Browser, tmp_path: Path
         "NVIDIA V100": "Not measured.",
         "unnamed GPU": "Yes.",
     }
+    assert "66 more figures without a ratio of the two modes." in head
+    t4 = [("device", "NVIDIA T4"), ("baseline", "eager")]
+    for model, said in (
+        ("densenet121", "XLA runs 311 img/s more than eager execution."),
+        ("vit_s16", "img/s with eager execution."),
+    ):
+        turn(browser, [*t4, ("model", model)])
+        sentence = browser.words("#answer-sentence")
+        assert sentence.startswith("Published, not compared.")
+        assert said in sentence
+        assert "–" not in sentence
     for tab in ("throughput", "absolute", "percent"):
         turn(browser, [("tab", tab)])
         bring(browser, "#podium")

@@ -54,8 +54,8 @@ function answerTo(view) {
       ? answerAsPublished(view, candidate, baseline)
       : {
           yes: "Published, not compared.",
-          text: `${plural(o.pairs, "figure")} of only one mode.`,
-          more: "Without the other mode there is no speedup.",
+          text: `${plural(o.pairs, "figure")} without a ratio of the two modes.`,
+          more: "Of each only one mode or only the gain was published.",
         };
   const every = o.compared > 0 && counts.contaminated === o.compared;
   const words = new Set(deviceSums(view).flatMap((sums) => (sums.compared || sums.failed ? overallWord(asPublished(view, sums, sums.rows)) : [])));
@@ -126,7 +126,7 @@ function answerAsPublished(view, candidate, baseline) {
   return {
     yes: `${word.slice(0, -1)}, as published.`,
     text: `${candidate} is above ${baseline} in ${aboveText}.`,
-    more: `Others measured these once, without an interval, hence “ambiguous”.${alone ? ` ${plural(alone, "more figure")} of only one mode.` : ""}`,
+    more: `Others measured these once, without an interval, hence “ambiguous”.${alone ? ` ${plural(alone, "more figure")} without a ratio of the two modes.` : ""}`,
   };
 }
 
@@ -141,7 +141,7 @@ function answerToOne(view, place, candidate, baseline) {
   const where = `${row.model} ${size}, batch ${row.batch_size}, on ${row.device}${options}`;
   if (verdict === "failed") return failedAnswer(view, row, where, candidate, baseline);
   if (!present(speedup)) {
-    const text = `${where}: ${rate(row.throughput_samples_per_s)} with ${candidate}.`;
+    const text = `${where}: ${unratedWords(row, candidate, baseline)}.`;
     return { yes: "Published, not compared.", text, more: note };
   }
   if (row.origin === "imported") {
@@ -160,6 +160,14 @@ function answerToOne(view, place, candidate, baseline) {
     text: `${where}: ${verdictSentence(view, row, candidate, baseline)}`,
     more: phrase([row.caveats, waiting, missingWords(view.unmeasured.length)]),
   };
+}
+
+/** What is known of a pair without a speedup: what it gains, or the throughput of a mode. @param {Row} row */
+function unratedWords(row, candidate, baseline) {
+  const gain = row.absolute_speedup_samples_per_s;
+  if (present(gain)) return `${candidate} runs ${rate(Math.abs(gain))} ${gain < 0 ? "less" : "more"} than ${baseline}`;
+  const rates = [[candidate, row.throughput_samples_per_s], [baseline, row.baseline_throughput_samples_per_s]];
+  return allOf(rates.filter(([, value]) => present(value)).map(([mode, value]) => `${rate(value)} with ${mode}`));
 }
 
 /** The sentence of a pair's verdict, as the terminal has it; a slowdown with the interval inverted. @param {View} view @param {Row} row */
