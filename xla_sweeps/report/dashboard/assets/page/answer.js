@@ -49,23 +49,13 @@ function answerTo(view) {
   if (!o.pairs) return nothingMeasured(view, candidate, baseline);
   if (o.pairs === 1) return answerToOne(view, view.counted[0], candidate, baseline);
   const counts = countsIn(view);
-  if (counts.published === o.pairs)
-    return o.compared
-      ? answerAsPublished(view, candidate, baseline)
-      : {
-          yes: "Published, not compared.",
-          text: `${plural(o.pairs, "figure")} without a ratio of the two modes.`,
-          more: "Of each only one mode or only the gain was published.",
-        };
+  if (counts.published === o.pairs) return answerAsPublished(view, candidate, baseline);
   const every = o.compared > 0 && counts.contaminated === o.compared;
   const words = new Set(deviceSums(view).flatMap((sums) => (sums.compared || sums.failed ? overallWord(asPublished(view, sums, sums.rows)) : [])));
   const alike = PACKAGE.agreeing.find((group) => [...words].every((each) => group.includes(each)));
   const word = words.size > 1 ? alike?.[1] ?? say("by device") : [...words][0] ?? overallWord(o);
-  return {
-    yes: every ? `${word.slice(0, -1)}, but every figure is contaminated.` : word,
-    text: "",
-    more: caveatsOfMany(view, counts, every),
-  };
+  const yes = every ? `${word.slice(0, -1)}, but every figure is contaminated.` : word;
+  return { yes, text: "", more: caveatsOfMany(view, counts, every) };
 }
 
 /** How many of the configurations are contaminated, published, or of a saved graph. @param {View} view */
@@ -119,14 +109,20 @@ function termsOf(view) {
 /** The answer if all figures are published: their direction, without knowledge of their noise. @param {View} view */
 function answerAsPublished(view, candidate, baseline) {
   const { pairs, compared } = view.overview;
+  if (!compared) {
+    const text = `${plural(pairs, "figure")} without a ratio of the two modes.`;
+    const more = "Of each only one mode or only the gain was published.";
+    return { yes: "Published, not compared.", text, more };
+  }
   const sums = asPublished(view, view.overview, view.counted);
   const word = overallWord(sums);
   const aboveText = `${count(sums.faster)} of ${plural(compared, "published figure")}`;
   const alone = pairs - compared;
+  const others = alone ? ` ${plural(alone, "more figure")} without a ratio of the two modes.` : "";
   return {
     yes: `${word.slice(0, -1)}, as published.`,
     text: `${candidate} is above ${baseline} in ${aboveText}.`,
-    more: `Others measured these once, without an interval, hence “ambiguous”.${alone ? ` ${plural(alone, "more figure")} without a ratio of the two modes.` : ""}`,
+    more: `Others measured these once, without an interval, hence “ambiguous”.${others}`,
   };
 }
 
@@ -145,13 +141,10 @@ function answerToOne(view, place, candidate, baseline) {
     return { yes: "Published, not compared.", text, more: note };
   }
   if (row.origin === "imported") {
-    const direction = speedup >= 1 ? "faster" : "slower";
+    const [yes, direction] = speedup >= 1 ? ["Yes", "faster"] : ["No", "slower"];
     const figures = { candidate, baseline, speedup: times(Math.max(speedup, 1 / speedup)), direction };
-    return {
-      yes: `${speedup >= 1 ? "Yes" : "No"}, as published.`,
-      text: `${where}: ${say("published", figures)}`,
-      more: note,
-    };
+    const text = `${where}: ${say("published", figures)}`;
+    return { yes: `${yes}, as published.`, text, more: note };
   }
   const contaminated = row.status === "contaminated";
   const waiting = present(row.input_share) && `The input pipeline alone takes ${percent(100 * row.input_share)} % of an epoch's time.`;
@@ -162,12 +155,15 @@ function answerToOne(view, place, candidate, baseline) {
   };
 }
 
-/** What is known of a pair without a speedup: what it gains, or the throughput of a mode. @param {Row} row */
+/** What is known of a pair without a speedup: its gain, or one throughput. @param {Row} row */
 function unratedWords(row, candidate, baseline) {
-  const gain = row.absolute_speedup_samples_per_s;
-  if (present(gain)) return `${candidate} runs ${rate(Math.abs(gain))} ${gain < 0 ? "less" : "more"} than ${baseline}`;
-  const rates = [[candidate, row.throughput_samples_per_s], [baseline, row.baseline_throughput_samples_per_s]];
-  return allOf(rates.filter(([, value]) => present(value)).map(([mode, value]) => `${rate(value)} with ${mode}`));
+  const { absolute_speedup_samples_per_s: gain, throughput_samples_per_s: value } = row;
+  const more = `${rate(Math.abs(gain))} ${gain < 0 ? "less" : "more"}`;
+  if (present(gain)) return `${candidate} runs ${more} than ${baseline}`;
+  const [known, mode] = present(value)
+    ? [value, candidate]
+    : [row.baseline_throughput_samples_per_s, baseline];
+  return `${rate(known)} with ${mode}`;
 }
 
 /** The sentence of a pair's verdict, as the terminal has it; a slowdown with the interval inverted. @param {View} view @param {Row} row */
@@ -190,13 +186,10 @@ function verdictSentence(view, row, candidate, baseline) {
 /** The answer without a comparison: why there is none, or how many there are not. @param {View} view */
 function nothingMeasured(view, candidate, baseline) {
   const n = view.unmeasured.length;
-  if (n !== 1)
-    return {
-      yes: n ? "Not measured." : "No matching configuration was measured.",
-      text: n ? missingWords(n) : "",
-      more: n ? "" : "This selection has no comparison of the two modes.",
-      command: measureCommand(view.state),
-    };
+  const command = measureCommand(view.state);
+  const more = "This selection has no comparison of the two modes.";
+  if (!n) return { yes: "No matching configuration was measured.", text: "", more, command };
+  if (n > 1) return { yes: "Not measured.", text: missingWords(n), more: "", command };
   const row = view.at(view.unmeasured[0]);
   return { ...failedAnswer(view, row, `${row.model} on ${row.device}`, candidate, baseline), yes: "Not measured." };
 }
@@ -264,10 +257,7 @@ function published(view) {
     ["Origin", ({ origin }) => origin],
     ["Note", ({ note }) => note],
   ]);
-  fill(
-    byId("published"),
-    el("h3", `Not compared: ${plural(aloneRows.length, "figure")}`),
-    el("p.note", "Only one mode of these was measured or published, so there is no speedup."),
-    folded("Show as table", table),
-  );
+  const title = `Not compared: ${plural(aloneRows.length, "figure")}`;
+  const note = "Only one mode of these was measured or published, so there is no speedup.";
+  fill(byId("published"), el("h3", title), el("p.note", note), folded("Show as table", table));
 }

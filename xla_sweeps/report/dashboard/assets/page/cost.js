@@ -59,8 +59,9 @@ function priceLines(view) {
   const mode = shortMode(view.state.candidate);
   const devices = view.distinct("device");
   const isFailed = view.rows.is("verdict", "failed");
-  const working = view.counted.filter((row) => !isFailed(row));
-  const figuresOf = (name, device) => Array.from(working.filter(view.rows.is("device", device)), (row) => view.rows.number(name)[row]).filter(present);
+  const working = Array.from(view.counted).filter((row) => !isFailed(row));
+  const figuresOf = (/** @type {NumberColumn} */ name, device) =>
+    working.filter(view.rows.is("device", device)).map((row) => view.at(row)[name]).filter(present);
   const said = (values, unit) => [...new Set(extent(values).map(short))].join(" to ") + unit;
   if (devices.some((device) => view.priceOf(device) && !(Number(view.priceOf(device)) > 0))) return ["A price is a number above 0, such as 2.5."];
   const lines = devices.map((device) => {

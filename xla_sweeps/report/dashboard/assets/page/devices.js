@@ -102,9 +102,8 @@ export function configurationCards(view) {
 function configurationCard(view, place, titled, most) {
   const row = view.at(place);
   const title = ` ${speedupOf(view, place)} at ${rowSettings(view, place, { device: false })}`;
-  const costs = costsOf(row).map(([name, value, about]) =>
-    el("div", el("dt", name), el("dd", el("b", value), el("span", about))),
-  );
+  const cost = (/** @type {any[]} */ [name, value, about]) =>
+    el("div", el("dt", name), el("dd", el("b", value), el("span", about)));
   const links = linksOf(view, place);
   const again = ["Measure again: ", el("code", row.command), " ", copyButton(view, place)];
   return el(
@@ -113,16 +112,19 @@ function configurationCard(view, place, titled, most) {
     titled && row.caveats && el("p.note", row.caveats),
     modeBars(view, place, most),
     el("p", fastestWay(view, place)),
-    el("dl.keys", costs),
+    el("dl.keys", costsOf(row).map(cost)),
     [row.command && again, links].filter((line) => line.length).map((line) => el("p.run", line)),
   );
 }
 
-const MODE_FIGURES = ["throughput_samples_per_s", "throughput_low", "throughput_high", "latency_p50_ms", "compile_s", "memory_bytes"];
-
+/** The columns of a mode's figures, and whether XLA compiled it. */
+const MODE_FIGURES = Object.entries({
+  ...{ value: "throughput_samples_per_s", low: "throughput_low", high: "throughput_high" },
+  ...{ p50: "latency_p50_ms", compile: "compile_s", memory: "memory_bytes", jit: "jit_compile" },
+});
 const NO_FIGURES = { value: NaN, low: NaN, high: NaN, p50: NaN };
 
-/** The figures of each mode of a row's trial, by label, and whether XLA compiled it; of one that failed why. @param {View} view @param {number} place */
+/** What is known of each mode of a row's trial; of one that failed why, and no figures. @param {View} view @param {number} place */
 function modesOf({ rows }, place) {
   const { trial } = rows.numbered;
   const modes = /** @type {Map<string, any>} */ (new Map());
@@ -131,10 +133,9 @@ function modesOf({ rows }, place) {
     const row = rows.at(other);
     failed.set(row.failed_mode, { ...NO_FIGURES, failed: statusWords(row.status) });
     for (const [label, prefix] of [[row.candidate, ""], [row.baseline, "baseline_"]]) {
-      const figure = (name) => row[prefix + name];
-      const [value, low, high, p50, compile, memory] = MODE_FIGURES.map(figure);
-      if (label && (!modes.has(label) || present(value)))
-        modes.set(label, { value, low, high, p50, compile, memory, jit: figure("jit_compile") });
+      const figure = ([name, column]) => [name, row[prefix + column]];
+      const own = Object.fromEntries(MODE_FIGURES.map(figure));
+      if (label && (!modes.has(label) || present(own.value))) modes.set(label, own);
     }
   }
   const order = Object.keys(PACKAGE.switches);
@@ -153,13 +154,15 @@ const runsModel = (/** @type {[string, any]} */ [label]) => executionOf(label) !
 /** The mode to call, where it is surely faster than both sides of the comparison; "" for `fit`. @param {View} view @param {number} place */
 function fastestWay(view, place) {
   const row = view.at(place);
-  const isOther = ([label, { value }]) => present(value) && ![row.baseline, row.candidate].includes(modeOf(label));
-  const others = modesOf(view, place).filter((mode) => runsModel(mode) && isOther(mode));
+  const { baseline, candidate, baseline_throughput_samples_per_s: usual } = row;
+  const isSide = (/** @type {any[]} */ [label]) => [baseline, candidate].includes(modeOf(label));
+  const others = modesOf(view, place)
+    .filter((mode) => runsModel(mode) && !isSide(mode) && present(mode[1].value));
   const [[label, best] = ["", {}]] = others.sort(([, a], [, b]) => b.value - a.value);
   const sides = Math.max(row.throughput_high, row.baseline_throughput_high);
   if (row.scenario === "fit" || !(best.low > sides)) return "";
-  const speedup = `${times(best.value / row.baseline_throughput_samples_per_s)}${view.doubt(place)}`;
-  return `${say("fastest way", { mode: shortMode(label), speedup, baseline: shortMode(row.baseline) })}.`;
+  const speedup = `${times(best.value / usual)}${view.doubt(place)}`;
+  return `${say("fastest way", { mode: shortMode(label), speedup, baseline: shortMode(baseline) })}.`;
 }
 
 /** The ends of the scales of throughput and of a call, over all modes that are shown. */

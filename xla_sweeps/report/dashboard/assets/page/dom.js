@@ -59,7 +59,7 @@ export function typedInput(state, name, props, read = () => state[name], change 
     timer = setTimeout(set, wait);
   };
   const input = el("input", { name: `f-${name}`, ...props, on: { input: typed(150), change: typed(0), blur: () => (typing = false) } });
-  const update = () => read() !== known && (input.value = known = read()); // else the reader may be typing
+  const update = () => read() !== known && (input.value = known = read()); // or typing goes on
   return { input, update };
 }
 
@@ -147,13 +147,9 @@ export function plainTable(caption, items, columns, { most = rowsMost, titled = 
       cell instanceof Node || Array.isArray(cell) ? cell : String(cell ?? NONE),
     );
   const heads = columns.map(([text], place) => el("th", { scope: "col", class: right[place] && "number", text }));
-  const table = el(
-    "table",
-    props,
-    caption ? el("caption", caption) : null,
-    el("thead", el("tr", heads)),
-    el("tbody", lines.map((line) => el("tr", line.map(cellOf)))),
-  );
+  const title = caption ? el("caption", caption) : null;
+  const body = el("tbody", lines.map((line) => el("tr", line.map(cellOf))));
+  const table = el("table", props, title, el("thead", el("tr", heads)), body);
   const box = scrollBox(table, caption || columns.map(([text]) => text).join(", "));
   if (items.length <= most) return box;
   const rest = `The first ${count(most)} of ${count(items.length)}; the CSV file in “Everything” has all.`;

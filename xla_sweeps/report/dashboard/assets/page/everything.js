@@ -173,12 +173,8 @@ function tableOrder(view) {
 
 function gridTools(/** @type {HTMLElement} */ sets) {
   const save = () => download("xla_sweeps.csv", csvOf(currentView, tableOrder(currentView)), "text/csv;charset=utf-8");
-  return el(
-    "p.tools",
-    button({ id: "csv" }, save, "Save as CSV"),
-    sets,
-    el("span.note", "The CSV file has all columns of the rows shown."),
-  );
+  const note = el("span.note", "The CSV file has all columns of the rows shown.");
+  return el("p.tools", button({ id: "csv" }, save, "Save as CSV"), sets, note);
 }
 
 /** Rows as CSV. @param {View} view */

@@ -34,7 +34,8 @@ export function fastestSection(state) {
     by.value = PODIUMS[view.state.tab] ? view.state.tab : names[0];
     drawPodium(view, panel, PODIUMS[by.value]);
   };
-  addPanel(panel.parentElement, draw, { follows: ["tab", "place"], worth: (view) => view.ranked.length > 1 && placeOf(view).named > 0 });
+  const worth = (view) => view.ranked.length > 1 && placeOf(view).named > 0;
+  addPanel(panel.parentElement, draw, { follows: ["tab", "place"], worth });
 }
 
 /** The public study's questions, as the package answers them for the whole file, of the chosen scenario. */
@@ -65,14 +66,9 @@ function drawPodium(view, panel, podium) {
     "Configurations whose intervals overlap the leader’s share its rank.",
     devices.length > shown.length && `The first ${shown.length} of ${devices.length} devices.`,
   ]);
-  fill(
-    panel,
-    placePicker(view, "place"),
-    el("p.note", note),
-    lists.length
-      ? el("div.podiums", lists)
-      : emptyState(`Nothing in this selection has a ${podium.title.toLowerCase()}.`),
-  );
+  const empty = `Nothing in this selection has a ${podium.title.toLowerCase()}.`;
+  const podiums = lists.length ? el("div.podiums", lists) : emptyState(empty);
+  fill(panel, placePicker(view, "place"), el("p.note", note), podiums);
 }
 
 /** The rows of every name by their place, where the chosen names are among them. @param {View} view */
@@ -92,7 +88,8 @@ function podiumPlaces(view) {
 /** The chosen resolution, batch size and precision, by default the commonest. @param {View} view */
 export function placeOf(view) {
   const [places, none] = [podiumPlaces(view), { key: "", text: "", rows: [], named: 0 }];
-  return places.get(view.state.place) ?? [...places.values()].reduce((a, b) => (b.named > a.named ? b : a), none);
+  const commonest = [...places.values()].reduce((a, b) => (b.named > a.named ? b : a), none);
+  return places.get(view.state.place) ?? commonest;
 }
 
 /** A choice of resolution and batch size for the sections that compare models; nothing if there is one. @param {View} view */
@@ -153,10 +150,6 @@ function podiumList(/** @type {View} */ view, rows, device, podium) {
   ]);
   const few = entries.length < PODIUM_PLACES;
   const text = few ? `Only ${entries.length} here.` : `The best ${PODIUM_PLACES} of ${count(entries.length)}.`;
-  return el(
-    "div.podium",
-    el("h3", device),
-    plainTable(`${podium.title} on ${device}`, best, columns, { titled: 1 }),
-    el("p.note", text),
-  );
+  const table = plainTable(`${podium.title} on ${device}`, best, columns, { titled: 1 });
+  return el("div.podium", el("h3", device), table, el("p.note", text));
 }

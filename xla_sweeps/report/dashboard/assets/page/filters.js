@@ -29,12 +29,8 @@ export function filterBar(index, state) {
     more,
     el("span.right", reset, copyLink({ class: "small", id: "copy-link" })),
   ];
-  fill(
-    byId("filters"),
-    el("div.pickers", pickers),
-    el("div.controls", rest.map(({ element }) => element)),
-    tokens,
-  );
+  const others = el("div.controls", rest.map(({ element }) => element));
+  fill(byId("filters"), el("div.pickers", pickers), others, tokens);
   closeOnEscape();
   keepBelow(byId("filters"));
   const controls = [model, ...choices, ...facets];

@@ -65,8 +65,9 @@ function pairsDrawing(/** @type {View} */ view, /** @type {Theme} */ theme, /** 
   const all = linesOf(view);
   const several = new Set(all.map(({ device }) => device)).size > 1;
   const lines = endmost(all).map((line) => ({ ...line, group: several ? shortDevice(view, line.device) : "" }));
+  const shown = `${count(rows.length)} of ${plural(view.counted.length, "configuration")} shown`;
   const counts = view.state.verdict.size
-    ? `${candidate} over ${baseline}${forModel}, ${count(rows.length)} of ${plural(view.counted.length, "configuration")} shown`
+    ? `${candidate} over ${baseline}${forModel}, ${shown}`
     : `${candidate} is faster than ${baseline}${forModel} in ${won.join(" and ")}`;
   const finding = {
     0: "No configuration of this selection has a speedup",
@@ -92,7 +93,8 @@ const SHAPES = Object.entries({ circle: "●", square: "■", diamond: "◆", st
 export function linesDrawing(lines, { theme, width, floor, axis }) {
   const shapes = [...new Set(lines.flatMap(({ points }) => points.map(({ shape }) => shape)))].sort(naturally);
   const shapeOf = (shape) => SHAPES[shapes.indexOf(shape) % SHAPES.length];
-  const places = lines.flatMap((line, i) => (line.group && line.device !== lines[i - 1]?.device ? [{ head: line.group }, line] : [line]));
+  const isFirst = (line, i) => line.group && line.device !== lines[i - 1]?.device;
+  const places = lines.flatMap((line, i) => (isFirst(line, i) ? [{ head: line.group }, line] : [line]));
   const points = places.flatMap(({ points: own = [] }, at) => own.map((point) => ({ ...point, at })));
   const sheets = Math.ceil(places.length / SHEET_LINES);
   const sheet = (n) => [...places.keys()].slice(Math.round((n * places.length) / sheets), Math.round(((n + 1) * places.length) / sheets));

@@ -139,16 +139,14 @@ export function chart(name, { build, table, follows, chips, worth = (view) => vi
     canvas: el("div.canvas", { role: "group", "aria-label": `Chart ${name}` }),
   };
   const onPaper = () => {
-    const { theme: shown } = document.documentElement.dataset;
     applyTheme("light");
     const theme = colours();
     const built = build(currentView, theme, PICTURE_WIDTH);
     const { finding, subject = subjectOf(currentView), legend = [], how, note, ...drawn } = built;
-    const below = phrase([how, note].flat());
-    const picture = { finding, subject, below, legend: el("div", legendOf(legend)), source: sourceOf(currentView) };
-    const made = pictureOf({ ...picture, drawn: drawing(finding, drawn, PICTURE_WIDTH) }, theme);
-    applyTheme(shown ?? "");
-    return made;
+    const words = { finding, subject, below: phrase([how, note].flat()) };
+    const picture = { ...words, source: sourceOf(currentView), legend: el("div", legendOf(legend)) };
+    applyTheme("");
+    return pictureOf({ ...picture, drawn: drawing(finding, drawn, PICTURE_WIDTH) }, theme);
   };
   const caption = el("figcaption");
   const twin = folded("Show as table");

@@ -75,7 +75,8 @@ export class View {
     const isBest = (row) => this.best[row];
     /** The rows that answer, whatever their verdict and figures; of every name, which ranks need; and those shown. */
     const answering = this.#where(ANY_OUTCOME).filter(isBest);
-    const [isMissing, isFailed] = ["not_measured", "failed"].map((word) => this.rows.is("verdict", word));
+    const isMissing = this.rows.is("verdict", "not_measured");
+    const isFailed = this.rows.is("verdict", "failed");
     this.counted = answering.filter((row) => !isMissing(row));
     /** Questions of which nothing is known: outside every answer and sum. */
     this.unmeasured = answering.filter(isMissing);
