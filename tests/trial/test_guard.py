@@ -105,7 +105,7 @@ class Restless(Timed):
 
 
 def guarded(machine: Machine, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> GuardResult:
-    monkeypatch.setattr(guard, "conduct", machine.conduct)
+    monkeypatch.setattr(guard.conductor, "measure", machine.conduct)
     if isinstance(machine, Timed):
         monkeypatch.setattr(guard, "time", SimpleNamespace(monotonic=lambda: machine.seconds))
     fields = {

@@ -237,7 +237,7 @@ def test_a_trial_that_cannot_start_gives_its_device_back_to_the_next_in_its_proc
     def refuse(job: object, setting: Setting) -> None:
         assert setting.leases.take() == ""
         assert setting.leases.held
-        raise OSError(24, "Too many open files")
+        raise StoreError("cannot start the measuring process: Too many open files")
 
     with monkeypatch.context() as failing:
         failing.setattr(conductor, "measure", refuse)

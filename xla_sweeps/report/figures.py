@@ -105,8 +105,9 @@ def interval(
     if low is None or high is None:
         return NONE
     near = max(abs(low - 1), abs(high - 1)) < 0.0995
-    places = f"{{:.{3 if near else 1 if high >= 9.995 else 2}f}}".format
-    show = show or (_ratio if 0 < low < _SMALL else places)
+    places = f"{{:.{3 if near else 1 if high >= 9.995 and low >= 0.995 else 2}f}}".format
+    is_small = low > 0 and (low < _SMALL / 10 or high < _SMALL)
+    show = show or (_ratio if is_small else places)
     return f"{show(low)}{' to ' if low < 0 else '–'}{show(high)}"
 
 

@@ -346,7 +346,8 @@ def _variables_of(built: Callable[..., Any]) -> list[Any]:
     if own := _list_variables(built):
         return own
     code = inspect.unwrap(getattr(built, "python_function", built))
-    held = list(getattr(built, "__dict__", {}).values())
+    is_traced = hasattr(built, "python_function")  # it holds its graphs' variables once more
+    held = [] if is_traced else list(getattr(built, "__dict__", {}).values())
     if inspect.isfunction(code):
         read = inspect.getclosurevars(code)
         held += [*read.nonlocals.values(), *read.globals.values()]
