@@ -24,7 +24,7 @@ from xla_sweeps.schema.modes import mode_of
 from xla_sweeps.schema.trial import ReplicateJob, TrackerSettings
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.process import becomes_readable
-from xla_sweeps.trial import guard
+from xla_sweeps.trial import conductor, guard
 from xla_sweeps.trial.guard import GuardResult, Plan, judged_modes, run_guard
 from xla_sweeps.trial.replicate import ReplicateResult, Setting
 from xla_sweeps.trial.sides import Side, differences
@@ -105,7 +105,7 @@ class Restless(Timed):
 
 
 def guarded(machine: Machine, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> GuardResult:
-    monkeypatch.setattr(guard.conductor, "measure", machine.conduct)
+    monkeypatch.setattr(conductor, "measure", machine.conduct)
     if isinstance(machine, Timed):
         monkeypatch.setattr(guard, "time", SimpleNamespace(monotonic=lambda: machine.seconds))
     fields = {
