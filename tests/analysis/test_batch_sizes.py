@@ -54,6 +54,8 @@ def test_wide_intervals_say_that_the_knee_may_be_earlier() -> None:
         ((50, 100, 70, 60), (2, 2), "at batch 2) from batch 2 to 2, and slower beyond"),
         ((96, 80, 100, 99), (4, None), "at batch 4) from batch 4 on"),
         ((99, 100, 98, 60), (1, 4), "at batch 2) from batch 1 to 4, and slower beyond"),
+        ((50, 100, 94, 99), (2, None), "at batch 2) from batch 2 on, but for batch 4"),
+        ((100, 80, 96, 50), (1, 4), "from batch 1 to 4, and slower beyond, but for batch 2"),
     ],
 )
 def test_the_knee_holds_for_every_size_that_it_names(

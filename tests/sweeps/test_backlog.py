@@ -89,14 +89,12 @@ class Proposals:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "targets", "most"), [(0, False, 4), (2, False, 4), (6, False, 6), (2, True, 8)]
+    ("asked", "targets", "most"), [(None, False, 4), (2, False, 2), (6, False, 6), (None, True, 8)]
 )
-def test_a_search_proposes_to_a_queue_only_what_runs_at_once_before_it_has_results(
-    nodes: int, targets: bool, most: int
+def test_a_search_proposes_to_a_queue_only_a_few_trials_before_it_has_results(
+    asked: int | None, targets: bool, most: int
 ) -> None:
-    place: Any = SimpleNamespace(
-        targets=targets, free=lambda accelerator: 8, slots=lambda: ["n"] * nodes
-    )
+    place: Any = SimpleNamespace(targets=targets, free=lambda accelerator: 8, asked_slots=asked)
     proposals: Any = Proposals()
     backlog = Backlog(source=proposals)
     for _ in range(2):

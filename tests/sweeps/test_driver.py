@@ -65,13 +65,16 @@ def test_a_trial_whose_process_finds_another_id_for_it_is_measured_as_often_as_w
     assert counted(tmp_path) == {"a": {"ok": 2}}
 
 
-def test_a_trial_that_is_always_measured_already_is_given_up(tmp_path: Path) -> None:
+def test_a_trial_that_is_always_measured_already_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xla_sweeps.sweeps.outcomes.LOCKED_WAIT_S", 0.1)
     Store(tmp_path).save(record("a", "ok", {}))
     tasks = tasks_of(tmp_path, ["a=ok", "b=ok"])
     tasks[0].trial_ids = ("planned",)
     outcome, notes = drive(tmp_path, slots=1, tasks=tasks)
     assert outcome.counts == {"ok": 1, "infra": 1}
-    assert Counter(notes.ends) == {("a", "infra"): 3, ("b", "ok"): 1}
+    assert Counter(notes.ends) == {("a", "locked"): 2, ("a", "infra"): 1, ("b", "ok"): 1}
     assert "already measured by another process" in outcome.gave_up["a"]
 
 

@@ -159,12 +159,14 @@ def test_paths_log_levels_and_caches_reach_the_trial_and_identify_nothing(
         **{"NVIDIA_REQUIRE_CUDA": "c>=12", "TF_CPP_MIN_LOG_LEVEL": "2", "XLA_SWEEPS_CACHE": "/x"},
         **{"https_proxy": "http://p:3128", "NO_PROXY": "x", "SSL_CERT_FILE": "/s", "HF_HOME": "/h"},
     }
-    secret = {"HTTPS_PROXY": "http://me:password@p:3128", "HF_HUB_TOKEN": "hf"}
+    secret = {"HTTPS_PROXY": "http://me:password@p:3128", "http_proxy": "me:password@p:3128"}
+    secret |= {"HF_HUB_TOKEN": "hf"}
     alone(monkeypatch, **harmless, **secret)
     assert environment.environment()["flags"] == {}
     child = child_environment(os.environ, device=CPU, backend=TENSORFLOW)
     assert child.items() >= harmless.items()
     assert not child.keys() & secret.keys()
+    assert dropped_flags(os.environ) == ["HTTPS_PROXY", "http_proxy"]
 
 
 def test_no_secret_is_recorded_whatever_its_name_begins_with(

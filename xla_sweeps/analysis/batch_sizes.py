@@ -40,7 +40,8 @@ class Knee:
     """The batch size from which on a mode is within `FLAT` of its most throughput.
 
     Attributes:
-        until: the size up to which it is, where larger ones are slower; else None.
+        until: the size up to which it is, where all larger ones are slower; else None.
+        dips: larger sizes that are slower, though still larger ones are not.
         earliest: a smaller size from which on intervals reach as far, or the same size.
         most: samples/s at `most_at`, of all sizes that were measured.
         rises: whether the largest size is the best by more than `FLAT`: there may be more.
@@ -50,6 +51,7 @@ class Knee:
     label: str
     batch_size: int
     until: int | None
+    dips: tuple[int, ...]
     earliest: int
     most: float
     most_at: int
@@ -91,15 +93,17 @@ def knees_of(points: Iterable[Point]) -> list[Knee]:
         sizes, values = list(rates), list(rates.values())
         highs = [one.high or 0.0 for one in each if one.throughput]
         enough = (1 - FLAT) * rates[most_at]
-        first = _end_of_run(values, sizes.index(most_at), -1, least=enough)
-        last = _end_of_run(values, first, 1, least=enough)
+        first = _start_of_run(values, sizes.index(most_at), least=enough)
+        slower = [size for size in sizes[first:] if rates[size] < enough]
+        last = max(size for size in sizes if rates[size] >= enough)
         *before, largest = values
         knees.append(
             Knee(
                 label=label,
                 batch_size=sizes[first],
-                until=None if sizes[last] == sizes[-1] else sizes[last],
-                earliest=sizes[_end_of_run(highs, first, -1, least=enough)],
+                until=None if last == sizes[-1] else last,
+                dips=tuple(size for size in slower if size < last),
+                earliest=sizes[_start_of_run(highs, first, least=enough)],
                 most=rates[most_at],
                 most_at=most_at,
                 rises=bool(before) and largest > (1 + FLAT) * max(before),
@@ -111,10 +115,10 @@ def knees_of(points: Iterable[Point]) -> list[Knee]:
     return knees
 
 
-def _end_of_run(values: Sequence[float], place: int, step: int, *, least: float) -> int:
-    """The last place, in steps from this one, up to which all values are at least so much."""
-    while 0 <= place + step < len(values) and values[place + step] >= least:
-        place += step
+def _start_of_run(values: Sequence[float], place: int, *, least: float) -> int:
+    """The first place from which on to this one all values are at least so much."""
+    while place > 0 and values[place - 1] >= least:
+        place -= 1
     return place
 
 

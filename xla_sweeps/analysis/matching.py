@@ -24,7 +24,7 @@ from xla_sweeps.schema.row import (
     value_of,
     words_of,
 )
-from xla_sweeps.schema.trial import Runtime, request_id, size_text
+from xla_sweeps.schema.trial import REPLICATES, Runtime, request_id, size_text
 
 _APART = ("source", "effort", "modes")
 """Facts that tell trials apart without their key, where names do not."""
@@ -83,9 +83,11 @@ def compared_trial(records: Sequence[Record], trial: TrialSummary) -> ComparedTr
     kept = newest(records, build_of)[0]
     last = kept[-1]
     model = next((one.model for one in reversed(records) if one.model.params), last.model)
+    effort = last.trial.effort
+    usual = effort.replicates in (0, REPLICATES.get(effort.name, 1))  # another number counted once
     return ComparedTrial(
         trial_id=last.trial_id,
-        asked=last.request_id,
+        asked=last.request_id if usual else request_id(last.trial),
         otherwise=request_id(replace(last.trial, runtime=Runtime())),
         runtime=runtime_text(last.trial),
         name=_name(model, rows[:1]),

@@ -21,7 +21,9 @@ from xla_sweeps.config.scenario import AUTO
 from xla_sweeps.config.values import path_of
 from xla_sweeps.errors import ConfigError, XlaSweepsError, unknown_name
 from xla_sweeps.schema.options import LOCAL, NAMES, unknown_option
-from xla_sweeps.schema.overrides import flatten, option_of, overrides
+from xla_sweeps.schema.overrides import flatten, overrides
+
+_TRACKED_BY = {"tracker", "tracker.name", "tracker.project", "tracker.entity"}
 
 _OWN = {"ui": "use progress=", "model": "it is the first argument", "path": "give it as the model"}
 
@@ -274,7 +276,7 @@ def _add_model(
 def _options_of(options: Mapping[str, Any], **named: Any) -> dict[str, Any]:
     """Options by name, flat; an error where one is unknown, or is not an option here.
 
-    Nothing is tracked unless an option of the tracker is given.
+    Nothing is tracked unless the tracker, or a project for its runs, is given.
     """
     for name in options:
         if name in _OWN:
@@ -282,7 +284,7 @@ def _options_of(options: Mapping[str, Any], **named: Any) -> dict[str, Any]:
         if name.partition(".")[0] not in NAMES and not name.startswith("model."):
             raise unknown_option(name)
     flat = flatten({**named, **options})
-    if all(option_of(name) != "tracker" for name in flat):
+    if not flat.keys() & _TRACKED_BY:
         flat["tracker"] = "none"
     return {name: list(one) if isinstance(one, tuple) else one for name, one in flat.items()}
 

@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 
 VERSION = 27
 
+_LIMIT_BYTES = 2**30
+
 _MOST_BYTES, _MOST_BYTES_OF_TRIAL = 2**24, 2**18  # unpacked, of what is kept beside the rows
 
 
@@ -339,7 +341,8 @@ def _open_kept(store: Store, trials: int) -> tuple[pyarrow.Table, _Beside]:
     if not stat.S_ISREG(path.lstat().st_mode):
         raise ValueError("not a regular file")
     with pyarrow.memory_map(str(path)) as source:
-        metadata = pyarrow.parquet.ParquetFile(source).metadata
+        limit = {"thrift_string_size_limit": _LIMIT_BYTES}
+        metadata = pyarrow.parquet.ParquetFile(source, **limit).metadata
         kept = metadata.metadata.get(_key(store))
         if kept is None or metadata.schema.to_arrow_schema().names != schema().names:
             return join_tables([]), _Beside()
@@ -352,13 +355,14 @@ def _unpack(kept: bytes, trials: int) -> bytes:
     """What is kept beside the rows; `ValueError` where it is more than so many trials can have."""
     import pyarrow
 
-    most = _MOST_BYTES + _MOST_BYTES_OF_TRIAL * trials
+    most, unpacked = _MOST_BYTES + _MOST_BYTES_OF_TRIAL * trials, bytearray()
     packed = pyarrow.py_buffer(base64.b64decode(kept))
     with pyarrow.input_stream(packed, compression="zstd") as stream:
-        unpacked: bytes = stream.read(most + 1)
-    if len(unpacked) > most:
-        raise ValueError(f"holds more than {most / 2**20:,.0f} MiB beside its rows")
-    return unpacked
+        while block := stream.read(2**20):  # which allocates so much, however little there is
+            unpacked += block
+            if len(unpacked) > most:
+                raise ValueError(f"holds more than {most / 2**20:,.0f} MiB beside its rows")
+    return bytes(unpacked)
 
 
 def _path(results_dir: Path) -> Path:

@@ -15,7 +15,7 @@ from xla_sweeps.sweeps.search import Search
 ANCHORS_EVERY_S = 1800.0
 
 UNANSWERED = 4
-"""Trials that a search proposes to a cluster, or one for each known node, before it has results."""
+"""Trials that a search proposes to a cluster before it has results, unless `--slots` says more."""
 
 
 class Backlog:
@@ -61,7 +61,7 @@ class Backlog:
 
     def finish(self, task: Task) -> None:
         """A task has all that it wants, or was given up."""
-        if self._source is not None:
+        if self._source is not None and not self.is_anchor(task):
             self._source.done(task)
 
     def note_measured(self) -> None:
@@ -95,12 +95,12 @@ class Backlog:
     def refill(self, launcher: Launcher) -> None:
         """Take tasks from the source, so that as many wait as jobs can be submitted.
 
-        From a search for a cluster, whose queue takes any number, only as many as run at once.
+        From a search for a cluster, whose queue takes any number, only a few: each result helps.
         """
         if self._source is None:
             return
         free = launcher.free(None)
-        most = math.inf if launcher.targets else max(UNANSWERED, len(launcher.slots()))
+        most = math.inf if launcher.targets else launcher.asked_slots or UNANSWERED
         while (
             free > len(self._waiting)
             and self._source.unanswered < most

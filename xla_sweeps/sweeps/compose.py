@@ -234,7 +234,7 @@ class Composer:
 
 def _needs_hydra(word: str) -> bool:
     """True if other overrides decide on its value, or it may hold some of theirs."""
-    own = key_of(word).startswith("model.") or option_of(word) not in options.BY_NAME
+    own = key_of(word).startswith("model.") or option_of(word) not in (*options.BY_NAME, "hydra")
     return own or "${" in word
 
 
@@ -273,7 +273,8 @@ def compose_all(
             task = composer.task(values)
         except XlaSweepsError as error:
             raise ConfigError(f"{_location(error, values, lines, where)}: {error}") from error
-        tasks.setdefault(task.key, task)
+        if task.replicates > (tasks[task.key].replicates if task.key in tasks else 0):
+            tasks[task.key] = task
     return list(tasks.values())
 
 

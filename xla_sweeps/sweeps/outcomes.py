@@ -225,7 +225,9 @@ class Judge:
             self._backlog.finish(task)
             return "measured elsewhere"
         if ALREADY_MEASURED in ended.detail and not new and task.seen == seen:
-            return self._after_defect(task, ended.detail)
+            self._broke[task.key] += 1
+            if self._broke[task.key] >= MAX_BROKEN:
+                return self._give_up(task, "infra", f"failed {MAX_BROKEN} times: {ended.detail}")
         self._backlog.add_later(task, at=time.monotonic() + LOCKED_WAIT_S)
         return "locked"
 

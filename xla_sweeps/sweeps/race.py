@@ -32,7 +32,7 @@ from xla_sweeps.config.settings import Settings
 from xla_sweeps.errors import ConfigError, DeviceError, XlaSweepsError, unknown_name
 from xla_sweeps.schema.backend import backends, backends_of
 from xla_sweeps.schema.modes import Execution, Scenario, mode_of, parse
-from xla_sweeps.schema.overrides import flatten, key_of, keys_of, override_value
+from xla_sweeps.schema.overrides import flatten, key_of, keys_of, option_of, override_value
 from xla_sweeps.schema.record import wall_s
 from xla_sweeps.store import rows
 from xla_sweeps.store.store import Store, folder_below
@@ -300,7 +300,7 @@ def axes_of(composer: Composer, given: Sequence[str], vary: Sequence[str]) -> di
         several = [override_values([f"{key}={value}"])[key] for value in values.split(",")]
         if any(isinstance(value, (list, dict)) for value in (base.get(key), *several)):
             raise ConfigError(f"--vary {word}: expected plain values, as in xla_flags.NAME=1,2")
-        if key in NO_AXES:
+        if option_of(key) in NO_AXES:
             raise ConfigError(f"--vary {word}: {key} is the same in all settings")
         axes[key] = [base.get(key), *several]
     axes = {key: list(dict.fromkeys(values)) for key, values in axes.items()}

@@ -168,7 +168,7 @@ def child_environment(
     kept = {
         name: value
         for name, value in environ.items()
-        if harmless.fullmatch(name) and not (SECRET_NAME.search(name) or has_credentials(value))
+        if harmless.fullmatch(name) and not _is_secret(name, value)
     }
     return {
         **usual,
@@ -179,6 +179,12 @@ def child_environment(
         **shown,
         **extra,
     }
+
+
+def _is_secret(name: str, value: str) -> bool:
+    """True for a variable whose name says so, or whose address has a user and a password."""
+    is_proxy = name.lower().endswith("_proxy")
+    return bool(SECRET_NAME.search(name)) or has_credentials(value) or (is_proxy and "@" in value)
 
 
 def cpu_environment(backend: Backend) -> dict[str, str]:
@@ -207,6 +213,8 @@ def _flags(environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     kept: dict[str, str] = {}
     dropped: list[str] = []
     for name, value in sorted(environ.items()):
+        if harmless.fullmatch(name) and "@" in value and _is_secret(name, value):
+            dropped.append(name)
         if not ours.fullmatch(name) or SECRET_NAME.search(name):
             continue
         if harmless.fullmatch(name) or foreign.fullmatch(name):

@@ -5,12 +5,21 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from xla_sweeps.schema.comparisons import headline_pairs
-from xla_sweeps.schema.measurement import INPUTS, Block, Flag, Flagged, Phase, Round, Trend
+from xla_sweeps.schema.measurement import (
+    INPUTS,
+    Block,
+    Flag,
+    Flagged,
+    ModeOutcome,
+    Phase,
+    Round,
+    Trend,
+)
 from xla_sweeps.schema.trial import ENERGY_PASSES
 from xla_sweeps.system.energy import Meter
 from xla_sweeps.system.process import becomes_readable
@@ -60,14 +69,17 @@ class Passes:
         self.until = time.monotonic() + trial.timeouts.measure_s
         ended = self._measure_rounds()
         again = self._is_still_warming_up(ended)  # whose calls end what is left of it
-        if self.warm and (
+        if ended.decisive <= self.warm.keys() and (
             again
             or stopping.drifts(ended.rounds, ended.headline)
             or any(pacing.slow_in_blocks(ended.rounds, label) for label in ended.decisive)
             or any(pacing.faster_under_load(ended.rounds, label) for label in ended.decisive)
         ):
-            self._take_as_warm_up(ended.rounds)
+            before = {label: self.result.modes[label] for label in self.warm}
+            self.warm.clear()
+            self.crew.warm_up(again=True)
             if ended.decisive <= self.warm.keys():  # else these rounds are the last of all modes
+                self._take_as_warm_up(ended.rounds, before)
                 ended = self._measure_rounds()
         self.result.rounds = list(ended.rounds)
         self.result.contaminated = stopping.is_contaminated(ended.rounds)
@@ -130,11 +142,10 @@ class Passes:
         """Labels whose worker lives when it is their turn: one may be lost meanwhile."""
         return (label for label in labels if label in self.warm)
 
-    def _take_as_warm_up(self, measured: Sequence[Round]) -> None:
-        """Take rounds in which a speedup changed as warm-up, and warm up once more."""
-        before = {label: self.result.modes[label] for label in self.warm}
-        self.warm.clear()
-        self.crew.warm_up(again=True)
+    def _take_as_warm_up(
+        self, measured: Sequence[Round], before: Mapping[str, ModeOutcome]
+    ) -> None:
+        """Take rounds in which a speedup changed as calls of a warm-up that was made twice."""
         for label in self.warm:
             blocks = [one for each in measured for one in each.blocks if one.mode == label]
             counts = tuple(n for one in blocks for n in (one.calls, *[1] * len(one.single_ns)))

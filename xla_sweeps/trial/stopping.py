@@ -78,8 +78,8 @@ class HeadlineInterval:
     Significance never ends it, because that would bias the result. Intervals are looked at after
     `rounds_min` rounds and then after each `rounds_look`. `hopeless_ends` ends it at a look from
     which even the last round would not reach the target; a mode's time limit, once there are rounds
-    for an interval. From the first look on, contaminated
-    rounds end it too: to wait for a quiet machine is better than to measure more on a busy one.
+    for an interval. From the first look on, contaminated rounds end it too: to wait for a quiet
+    machine is better than to measure more on a busy one.
     """
 
     def __init__(self, effort: Effort, least_s: float) -> None:

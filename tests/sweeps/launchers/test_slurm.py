@@ -256,6 +256,8 @@ def test_a_full_queue_gets_whole_chunks_and_the_last_jobs_are_not_held_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slurm, "POLL_S", 0.02)
+    monkeypatch.setattr(slurm, "QUIET_POLLS", 50)
+    monkeypatch.setattr(slurm, "PATIENCE_POLLS", 10**6)
     monkeypatch.setattr(slurm, "QUEUE_LIMIT", 9)
     queued = "for array in $(seq 31); do seq -f ${array}_%g' n0' 0 9; done"
     stubs(tmp_path / "bin", monkeypatch, sbatch="echo >> arrays; wc -l < arrays", squeue=queued)
@@ -283,6 +285,24 @@ def test_a_full_queue_gets_whole_chunks_and_the_last_jobs_are_not_held_back(
         for jobs in json.loads(path.read_text())
     ]
     assert sorted(chunks) == [1, *[3] * 10]
+
+
+def test_a_job_alone_of_its_kind_waits_no_longer_than_a_while_in_a_full_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An anchor names no accelerator."""
+    monkeypatch.setattr(slurm, "POLL_S", 0.02)
+    monkeypatch.setattr(slurm, "PATIENCE_POLLS", 10)
+    monkeypatch.setattr(slurm, "QUEUE_LIMIT", 4)
+    queued = "for array in 1 2; do seq -f ${array}_%g' n0' 0 9; done"
+    stubs(tmp_path / "bin", monkeypatch, sbatch="echo >> arrays; wc -l < arrays", squeue=queued)
+    engine = launcher(tmp_path, chunk=3)
+    for name in "abc":
+        engine.submit(job(tmp_path, name, "ok", "A100"))
+    anchor = engine.submit(job(tmp_path, "anchor", "ok"))
+    assert not engine.free(None)
+    wait_for(lambda: bool(engine._jobs[anchor].task))
+    engine.close()
 
 
 def test_an_unreachable_folder_loses_the_job_and_does_not_end_the_polling(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from xla_sweeps.analysis.batch_sizes import FLAT, Knee, Point, knees_of
 from xla_sweeps.report.figures import NONE, interval, number, percent, size
+from xla_sweeps.report.labels import join_words
 from xla_sweeps.report.terminal.explained_lines import WIDTH, align, wrap
 from xla_sweeps.schema.measurement import OUT_OF_MEMORY, Status
 
@@ -65,5 +66,7 @@ def _reach(knee: Knee, unit: str) -> str:
         return f"{knee.label}: still rises at the largest batch size, to {most}.{failed}"
     text = f"{knee.label}: within {percent(FLAT)} of its most ({most}) from batch "
     end = "on" if knee.until is None else f"to {knee.until:,}, and slower beyond"
+    if knee.dips:
+        end += f", but for batch {join_words([f'{size:,}' for size in knee.dips])}"
     early = f", perhaps from {knee.earliest:,}" if knee.earliest < knee.batch_size else ""
     return f"{text}{knee.batch_size:,} {end}{early}.{failed}"

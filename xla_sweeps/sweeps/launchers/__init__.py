@@ -93,6 +93,7 @@ class Launcher(Protocol):
         on_devices: whether trials run on devices of this machine, which are known beforehand.
         driven: whether the sweep's driver submits the jobs; else a server hands trials out.
         targets: whether a job can be sent to a slot by its name.
+        asked_slots: the most jobs in its queue at once, where somebody chose them.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Launcher(Protocol):
     on_devices: bool = False
     driven: bool = True
     targets: bool = False
+    asked_slots: int | None = None
 
     def __init__(self, request: LauncherRequest) -> None: ...
 

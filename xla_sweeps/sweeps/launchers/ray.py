@@ -72,7 +72,8 @@ class RayLauncher(Launcher):
         given, address = _address_of(request.options, os.environ)
         _require_listening(given, address)
         self._ray, self._warn, self._command = ray, request.warn, list(request.command)
-        self._queue_limit: int = request.options.get("slots", QUEUE_LIMIT)
+        self.asked_slots = request.options.get("slots")
+        self._queue_limit: int = self.asked_slots or QUEUE_LIMIT
         self._compiles_ahead = bool(request.options.get("compile-ahead"))
         config = ray.job_config.JobConfig()
         config._py_driver_sys_path = _Fixed()

@@ -48,8 +48,8 @@ MAX_ARRAY = 1000
 GONE_POLLS = 5
 """Polls in a row without the task in the queue and without its file before it counts as lost."""
 
-QUIET_POLLS = 5
-"""Polls in a row without a new job after which the driver has no more for a chunk."""
+QUIET_POLLS, PATIENCE_POLLS = 5, 60
+"""Polls after which a chunk that is not full waits no longer: without a new job, and in all."""
 
 DEFAULTS = {
     **{"signal": "B:USR1@120", "ntasks": "1", "job-name": "xla-sweeps"},
@@ -82,6 +82,7 @@ class _Submitted:
     task: str = ""
     node: str = ""
     missed: int = 0
+    waited: int = 0  # polls
 
 
 class SlurmLauncher(Launcher):
@@ -114,7 +115,8 @@ class SlurmLauncher(Launcher):
                 "--slurm gres=none"
             )
         self._chunk: int = request.options.get("chunk", 1)
-        self._queue_limit: int = request.options.get("slots", QUEUE_LIMIT)
+        self.asked_slots = request.options.get("slots")
+        self._queue_limit: int = self.asked_slots or QUEUE_LIMIT
         self._most = self._queue_limit  # tasks that the site takes at once, as far as it is known
         for tool in ("sbatch", "squeue", "scancel"):
             if shutil.which(tool) is None:
@@ -129,7 +131,6 @@ class SlurmLauncher(Launcher):
         self._waiting: list[_Submitted] = []
         self._jobs: dict[Future[Ended], _Submitted] = {}
         self._numbers = itertools.count(1)
-        self._quiet = 0  # polls since the last job came
         self._stopping = False
         self._closed = threading.Event()
         self._poller = threading.Thread(target=self._poll, name="slurm", daemon=True)
@@ -159,7 +160,6 @@ class SlurmLauncher(Launcher):
         end = self._folder / f"{next(self._numbers):06d}.end.json"
         submitted = _Submitted(Future(), replace(job, log=job.log.absolute()), end)
         with self._lock:
-            self._quiet = 0
             self._waiting.append(submitted)
             self._jobs[submitted.future] = submitted
         return submitted.future
@@ -204,18 +204,19 @@ class SlurmLauncher(Launcher):
     def _take_ready(self) -> dict[str | None, list[_Submitted]]:
         """The waiting jobs to submit now, by accelerator, as many as the site takes.
 
-        A chunk that is not full waits while more may come: at once, or, where the queue has no
-        place left, as soon as one of its jobs ends.
+        A chunk that is not full waits a while where more may come: at once, or, where the queue has
+        no place left, as soon as one of its jobs ends.
         """
         queued = self._in_queue()
-        room = self._most - queued
-        more = self._quiet < QUIET_POLLS or (queued > 0 and not self.free(None))
+        room, is_full = self._most - queued, queued > 0 and not self.free(None)
         groups: dict[str | None, list[_Submitted]] = {}
         with self._lock:
-            self._quiet += 1
             for submitted in self._waiting:
+                submitted.waited += 1
                 groups.setdefault(submitted.job.accelerator, []).append(submitted)
             for accelerator, jobs in groups.items():
+                more = is_full or jobs[-1].waited <= QUIET_POLLS
+                more = more and jobs[0].waited <= PATIENCE_POLLS
                 chunks = len(jobs) // self._chunk if more else -(-len(jobs) // self._chunk)
                 chunks = max(0, min(chunks, room))
                 room -= chunks

@@ -274,8 +274,9 @@ def _definition(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     sweep = load_sweep(path)
     nested = flatten_parameters(document["parameters"])
     parameters = {".".join(keys): given for keys, given in nested.items()}
-    for key in sweep.parameters.keys() - parameters.keys():  # of the command
-        parameters[key] = {"value": sweep.parameters[key].value(0)}
+    for key, parameter in sweep.parameters.items():
+        if key not in parameters:  # it is of the command
+            parameters[key] = {"value": parameter.value(0)}
     given = {key: {"value": value} for key, value in values.items() if may_set(key, value)}
     words = overrides({key: value for key, value in values.items() if key not in given})
     return {
