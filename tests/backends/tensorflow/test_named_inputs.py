@@ -46,6 +46,10 @@ def by_name():
     a, b = keras.Input((3,), name="a"), keras.Input((3,), name="b")
     return less({"b": b, "a": a}, a, b)
 
+def by_key():
+    b, a = keras.Input((3,)), keras.Input((3,))
+    return less({"a": a, "b": b}, a, b)
+
 def nameless():
     first, second = keras.Input((3,)), keras.Input((3,))
     return less([first, second], first, second)
@@ -57,11 +61,31 @@ def nested():
     return keras.Model({"pair": [b, a], "mask": mask}, difference)
 """
 
+NETS_OF_KERAS_2 = """
+import tf_keras
+
+def less(given, a, b):
+    return tf_keras.Model(given, tf_keras.layers.Subtract()([a, b]))
+
+def pair():
+    a, b = tf_keras.Input((3,), name="a"), tf_keras.Input((3,), name="b")
+    return less([a, b], a, b)
+
+def by_name():
+    a, b = tf_keras.Input((3,), name="a"), tf_keras.Input((3,), name="b")
+    return less({"b": b, "a": a}, a, b)
+
+def by_key():
+    b, a = tf_keras.Input((3,)), tf_keras.Input((3,))
+    return less({"a": a, "b": b}, a, b)
+"""
+
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "nets.py").write_text(NETS)
+    (tmp_path / "nets_2.py").write_text(NETS_OF_KERAS_2)
     yield
     keras.backend.clear_session()
 
@@ -84,10 +108,20 @@ def difference(built: BuiltModel) -> Any:
     return np.subtract(a, b)
 
 
-@pytest.mark.parametrize("function", ["pair", "turned", "by_name"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        *("nets.py:pair", "nets.py:turned", "nets.py:by_name", "nets.py:by_key"),
+        *("nets_2.py:pair", "nets_2.py:by_name", "nets_2.py:by_key"),
+    ],
+)
 def test_inputs_reach_the_places_of_their_names(function: str) -> None:
-    built = build(own(f"nets.py:{function}", input_spec=NAMED))
+    built = build(own(function, input_spec=NAMED))
     np.testing.assert_allclose(outputs(built)[0], difference(built))
+    arrays = dict(zip("ba", draw(built.inputs, 2, np.random.default_rng(0)), strict=True))
+    in_order = build(own(function, input_spec=NAMED[::-1]))
+    np.testing.assert_array_equal(in_order.call((arrays["a"], arrays["b"])), outputs(built)[0])
+    assert sorted(given.name for given in build(own(function)).inputs) == ["a", "b"]
 
 
 @pytest.mark.parametrize("function", ["pair", "turned", "by_name"])

@@ -271,13 +271,13 @@ def _index_ranges(model: Any) -> dict[int, tuple[int, int]]:
 def _nesting(model: Any, declared: Sequence[Any]) -> Any:
     """The declared inputs, nested as the model takes them.
 
-    Uses a private attribute of Keras 3, tried on 3.15.1: `model.inputs` is flat. Without it,
-    several inputs are passed by name.
+    Uses private attributes of Keras 3, tried on 3.15.1, and of tf_keras: `model.inputs` is flat.
+    Without them, several inputs are passed by name.
     """
-    structure = getattr(model, "_inputs_struct", None)
-    if declared and structure is None:
-        return {given.name: given for given in declared} if len(declared) > 1 else declared[0]
-    return structure
+    for name in ("_inputs_struct", "_nested_inputs"):
+        if (structure := getattr(model, name, None)) is not None:
+            return structure
+    return {given.name: given for given in declared} if len(declared) > 1 else [*declared, None][0]
 
 
 def _from_callable(built: Callable[..., Any], spec: ModelSpec, batch_size: int) -> LoadedModel:
