@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +227,71 @@ def test_a_saved_model_gets_every_tensor_that_its_call_takes(tmp_path: Path) -> 
         np.testing.assert_allclose(outputs(built)[0], a - b)
         built = build(own(path, input_spec=NAMED))
         np.testing.assert_allclose(outputs(built)[0], difference(built))
+
+
+def save(call: Any, path: Path, *calls: tuple[Sequence[Any], dict[str, Any]]) -> str:
+    """Save a module whose call is a function that was called so."""
+    module = tf.Module()
+    module.__call__ = call if hasattr(call, "get_concrete_function") else tf.function(call)
+    for arguments, keywords in calls:
+        module.__call__(*arguments, **keywords)
+    tf.saved_model.save(module, str(path))
+    return str(path)
+
+
+ONES = tf.ones((2, 3))
+
+
+def test_a_saved_model_needs_no_tensor_that_has_a_default(tmp_path: Path) -> None:
+    signature = [tf.TensorSpec((None, 3)), tf.TensorSpec(())]
+    scaled = tf.function(lambda x, scale=2.0: x * scale, input_signature=signature)
+    masked = save(
+        lambda x, mask=None: 2 * x if mask is None else x * mask,
+        tmp_path / "masked",
+        ([ONES, ONES], {}),
+        ([ONES], {}),
+    )
+    for path in (save(scaled, tmp_path / "scaled"), masked):
+        for given in (None, [{"shape": [3], "name": "image"}]):
+            built = build(own(path, input_spec=given))
+            batch = draw(built.inputs, 2, np.random.default_rng(0))
+            np.testing.assert_allclose(outputs(built)[0], 2 * batch)
+    both = [{"shape": [3], "name": name} for name in ("mask", "x")]
+    built = build(own(masked, input_spec=both))
+    mask, x = draw(built.inputs, 2, np.random.default_rng(0))
+    np.testing.assert_allclose(outputs(built)[0], x * mask)
+
+
+def test_a_saved_model_is_called_with_the_settings_of_its_trace(tmp_path: Path) -> None:
+    def by_place(x: Any, training: bool) -> Any:
+        return 5 * x if training else 2 * x
+
+    def by_keyword(x: Any, *, training: bool) -> Any:
+        return 5 * x if training else 2 * x
+
+    def by_default(x: Any, training: bool = True) -> Any:
+        return 5 * x if training else 2 * x
+
+    def with_others(x: Any, twice: bool = True) -> Any:
+        return 2 * x if twice else x
+
+    traces = [([ONES], {"training": training}) for training in (True, False)]
+    others = [([ONES], {"twice": twice}) for twice in (False, True)]
+    for function in (by_place, by_keyword, by_default, with_others):
+        calls = others if function is with_others else traces
+        built = build(own(save(function, tmp_path / function.__name__, *calls)))
+        batch = draw(built.inputs, 2, np.random.default_rng(0))
+        np.testing.assert_allclose(outputs(built)[0], 2 * batch)
+
+
+def test_a_saved_model_gets_tensors_that_a_keyword_nests(tmp_path: Path) -> None:
+    path = save(
+        lambda a, *, more: a * more["factor"] - more["b"],
+        tmp_path / "saved",
+        ([ONES], {"more": {"b": ONES, "factor": 1}}),
+    )
+    built = build(own(path, input_spec=NAMED))
+    np.testing.assert_allclose(outputs(built)[0], difference(built))
 
 
 SUBCLASSED = """

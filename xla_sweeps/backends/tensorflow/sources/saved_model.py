@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import keras
@@ -43,8 +44,7 @@ def adapt(
         ConfigError: it has nothing to call, or the inputs are unknown.
     """
     endpoint = _endpoint(saved, where)
-    concrete = _concrete(endpoint, where)
-    structure = _find_taken(concrete)
+    concrete, structure = _choose_trace(endpoint, where, len(inputs))
     leaves = keras.tree.flatten_with_path(structure)
     tensors = name_leaves(each for each in leaves if _is_tensor(each[1]))
     batch = next((spec.shape[0] for spec in tensors.values() if spec.shape.rank), None)
@@ -84,8 +84,12 @@ def _endpoint(saved: Any, where: str) -> Callable[..., Any]:
     )
 
 
-def _concrete(endpoint: Any, where: str) -> Any:
-    """The traced function of an endpoint: the first one whose `training` is not true."""
+def _choose_trace(endpoint: Any, where: str, given: int) -> tuple[Any, list[Any]]:
+    """A traced function of an endpoint, and what to call it with: settings, and specs of tensors.
+
+    One whose `training` is not true, that takes as many tensors as are given, or else the fewest,
+    and whose settings are the defaults; the first of several.
+    """
     function = endpoint if hasattr(endpoint, "concrete_functions") else endpoint.__call__
     concretes = list(getattr(function, "concrete_functions", None) or [])
     if hasattr(endpoint, "structured_input_signature"):
@@ -94,24 +98,47 @@ def _concrete(endpoint: Any, where: str) -> Any:
         raise ConfigError(
             f"{where} was saved without a traced function; save it with an input signature"
         )
-    inference = [
-        concrete
+    spec = getattr(function, "function_spec", None)
+    names, defaults = (list(spec.arg_names), spec.default_values) if spec else ([], {})
+
+    def rank(call: tuple[Any, list[Any]]) -> tuple[bool, bool, int, int]:
+        arguments, keywords = call[1]
+        parts = {**dict(zip(names, arguments, strict=False)), **keywords}
+        trains = any("train" in name and part is True for name, part in parts.items())
+        count = sum(map(_is_tensor, keras.tree.flatten(call[1])))
+        other = [
+            name
+            for name, part in parts.items()
+            if not _holds_tensor(part) and name in defaults and repr(part) != repr(defaults[name])
+        ]
+        return trains, count != given if given else not count, count, len(other)
+
+    calls = [
+        (concrete, _find_taken(concrete, names, filled))
         for concrete in concretes
-        if True not in tf.nest.flatten(concrete.structured_input_signature)
+        for filled in (defaults, {})
     ]
-    return (inference or concretes)[0]
+    return min(calls, key=rank)
 
 
-def _find_taken(concrete: Any) -> list[Any]:
-    """What a traced function takes: arguments up to the last with a tensor, and tensors by keyword.
+def _find_taken(concrete: Any, names: Sequence[str], defaults: Mapping[str, Any]) -> list[Any]:
+    """What a traced function was called with; a default, unless it is None, in place of a tensor.
 
     The keywords are sorted, as their restored order differs between processes.
     """
+
+    def fill(name: str, part: Any) -> Any:
+        default = defaults.get(name)
+        return default if default is not None and _holds_tensor(part) else part
+
     arguments, keywords = concrete.structured_input_signature
-    holds = [any(map(_is_tensor, tf.nest.flatten(part))) for part in arguments]
-    count = max((place for place, one in enumerate(holds, start=1) if one), default=0)
-    named = {name: keywords[name] for name in sorted(keywords) if _is_tensor(keywords[name])}
-    return [list(arguments[:count]), named]
+    filled = [fill(*each) for each in zip_longest(names, arguments)][: len(arguments)]
+    return [filled, {name: fill(name, keywords[name]) for name in sorted(keywords)}]
+
+
+def _holds_tensor(part: Any) -> bool:
+    """True for an argument that is a tensor, or nests one."""
+    return any(map(_is_tensor, keras.tree.flatten(part)))
 
 
 def _is_tensor(leaf: Any) -> bool:
