@@ -63,6 +63,29 @@ def test_inputs_by_name_are_paired_by_their_names() -> None:
 
 
 @pytest.mark.parametrize("library", ["keras", "tf_keras"])
+def test_made_up_names_pair_no_inputs(library: str) -> None:
+    import importlib
+
+    import numpy as np
+
+    from xla_sweeps.backends.keras.building import BuiltModel
+    from xla_sweeps.backends.keras.new_shapes import free_sizes
+    from xla_sweeps.backends.keras.sources import LoadedModel
+
+    keras: Any = importlib.import_module(library)
+    inputs = [keras.Input((16, 2), name="input_1"), keras.Input((16, 5), name="input_2")]
+    both = keras.layers.Concatenate()(inputs)
+    model = keras.Model(inputs, keras.layers.GlobalMaxPooling1D()(both))
+    specs = (InputSpec(shape=(16, 2), name="input_2"), InputSpec(shape=(16, 5), name="input_3"))
+    loaded = LoadedModel.of_keras(model, specs, pack=list)
+    built = BuiltModel(loaded=loaded, call=loaded.forward)
+    free = free_sizes(built, TRIAL, narrowed=lambda outputs: outputs)
+    assert free is not built
+    batch = (np.ones((2, 9, 2), "float32"), np.zeros((2, 9, 5), "float32"))
+    assert np.asarray(free.call(batch)).tolist() == [[1.0] * 2 + [0.0] * 5] * 2
+
+
+@pytest.mark.parametrize("library", ["keras", "tf_keras"])
 @pytest.mark.parametrize("kind", ["functional", "sequential"])
 def test_the_layers_of_a_model_are_called_on_free_sizes_with_the_same_weights(
     library: str, kind: str

@@ -54,6 +54,10 @@ def nameless():
     first, second = keras.Input((3,)), keras.Input((3,))
     return less([first, second], first, second)
 
+def half_named():
+    first, second = keras.Input((3,)), keras.Input((3,), name="b")
+    return less([first, second], first, second)
+
 def nested():
     a, b = keras.Input((3,), name="a"), keras.Input((3,), name="b")
     mask = keras.Input((1,), name="mask")
@@ -100,6 +104,8 @@ NAMED: list[dict[str, Any]] = [
     {"shape": [3], "name": "a", "low": 500, "high": 900},
 ]
 """The inputs of a difference `a - b`, in another order than any of the models has them."""
+
+SHAPE: dict[str, Any] = {"shape": [3]}
 
 
 def difference(built: BuiltModel) -> Any:
@@ -158,6 +164,20 @@ def test_names_that_a_library_made_up_bind_nothing() -> None:
     made_up = [{**given, "name": f"input_{place}"} for place, given in enumerate(NAMED)]
     built = build(own("nets.py:pair", input_spec=made_up))
     np.testing.assert_allclose(outputs(built)[0], -difference(built))
+
+
+def test_each_build_of_a_model_binds_the_same_where_names_are_made_up() -> None:
+    for function in ("nameless", "half_named"):
+        keras.backend.clear_session()
+        first = build(own(f"nets.py:{function}", input_spec=[SHAPE, SHAPE]))
+        names = [tensor.name for tensor in first.loaded.keras_model.inputs]
+        given = [{**SHAPE, "name": name} for name in reversed(names)]
+        keras.backend.clear_session()  # so that the first build has these names again
+        builds = [build(own(f"nets.py:{function}", input_spec=given)) for _ in range(2)]
+        first_given, second = draw(builds[0].inputs, 2, np.random.default_rng(0))
+        difference = first_given - second if function == "nameless" else second - first_given
+        for built in builds:
+            np.testing.assert_allclose(outputs(built)[0], difference)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.compared import REFERENCE_IMAGES, E
 from xla_sweeps.backends.keras.rounding import errors_elsewhere, moves_on
 from xla_sweeps.backends.keras.sources import LoadedModel
-from xla_sweeps.backends.keras.sources.inputs import draw, name_leaves
+from xla_sweeps.backends.keras.sources.inputs import draw, name_leaves, place_inputs
 from xla_sweeps.config.own_files import IMAGE_SIZES
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.measurement import Agreement, Block, Phase
@@ -251,9 +251,8 @@ def free_sizes(built: BuiltModel, trial: Trial, *, narrowed: Callable[[Any], Any
     library = building.keras_library_of(model)
     inputs, given = [], list(loaded.inputs)
     nest = fixed[0] if isinstance(model, library.Sequential) else model.input
-    by_name = {one.name: one for one in given}
-    names = name_leaves(keras.tree.flatten_with_path(nest))
-    given = [by_name.get(name, one) for name, one in zip(names, given, strict=True)]
+    names = list(name_leaves(keras.tree.flatten_with_path(nest)))
+    given = [given[place] for place in place_inputs(given, names, trial.model.name)]
     for tensor, own, other in zip(fixed, given, resize(given, _UNLIKE), strict=True):
         sizes = zip(own.shape, other.shape, strict=True)
         shape = [None if one != two else one for one, two in sizes]

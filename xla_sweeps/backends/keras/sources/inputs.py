@@ -101,7 +101,9 @@ def name_leaves(leaves: Iterable[tuple[Sequence[Any], Any]]) -> dict[str, Any]:
 
 
 def place_inputs(inputs: Sequence[InputSpec], declared: Sequence[str], where: str) -> list[int]:
-    """Places of the declared inputs in a batch: by name, or in turn where either has no names.
+    """Places of the declared inputs in a batch: by name, and in turn where either has no names.
+
+    A made-up name binds nothing, as another build of the model has another one.
 
     Raises:
         ConfigError: a batch has more or fewer, or a name that is not declared.
@@ -112,13 +114,14 @@ def place_inputs(inputs: Sequence[InputSpec], declared: Sequence[str], where: st
             f"{where}: takes {len(declared)} inputs, {', '.join(declared)}; input_spec or inputs "
             f"has {len(given)}"
         )
-    if set(given) == set(declared):
-        return [given.index(name) for name in declared]
-    has_names = [not all(map(_MADE_UP.fullmatch, names)) for names in (given, declared)]
+    shared = {name for name in given if name in declared and not _MADE_UP.fullmatch(name)}
+    turn = [place for place, name in enumerate(given) if name not in shared]
+    left = [given[place] for place in turn], [name for name in declared if name not in shared]
+    has_names = [not all(map(_MADE_UP.fullmatch, names)) for names in left]
     if len(given) > 1 and all(has_names):
-        other = next(name for name in given if name not in declared)
+        other = next(name for name in left[0] if not _MADE_UP.fullmatch(name))
         raise unknown_name(f"input of {where}", other, declared)
-    return list(range(len(given)))
+    return [given.index(name) if name in shared else turn.pop(0) for name in declared]
 
 
 def draw_samples(given: InputSpec, count: int, rng: np.random.Generator) -> np.ndarray:
