@@ -212,3 +212,39 @@ class Recalled(Named):
 
     def train_step(self, data: Any) -> dict[str, Any]:
         return super().train_step((data, tf.ones_like(data["user"][:, :3])))
+
+
+class InOrder(Pairs):
+    """A step that tells apart which of its two inputs is which."""
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        (first, second), _ = data
+        tf.debugging.assert_less(first, 1.0)
+        tf.debugging.assert_greater(second, 1.0)
+        return super().train_step(data)
+
+
+def in_order() -> keras.Model:
+    first, second = keras.Input((WIDTH,), name="first"), keras.Input((WIDTH,), name="second")
+    model = InOrder([first, second], layers.Dense(3)(first + second))
+    model.compile(optimizer="rmsprop", loss="mae")
+    return model
+
+
+class Arguments(keras.Model):  # type: ignore[misc]
+    """A call of two arguments, and a step that takes them in a tuple."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.user, self.item = layers.Dense(3), layers.Dense(3)
+
+    def call(self, user: Any, item: Any) -> Any:
+        return self.user(user) - self.item(item)
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        user, item = data
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(self(user, item)))
+        weights = self.trainable_weights
+        self.optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+        return {"loss": loss}

@@ -26,11 +26,22 @@ STEPS = ("eager", "graph", "xla", "train_on_batch_xla")
 
 FITS = ("graph", "xla", "fit_graph", "fit_xla")
 
+NAMES = {
+    **dict.fromkeys(("Named", "Recalled"), ("user", "item")),
+    "Arguments": ("item", "user"),
+    "in_order": ("second", "first"),
+}
+"""Inputs of models that have several, in the order of `input_spec`."""
+
 
 def job_of(function: str, scenario: str = "train_step", modes: Any = STEPS) -> ReplicateJob:
     path = f"{SUPPORT / 'own_training_models.py'}:{function}"
-    names = ("user", "item") if function in ("Named", "Recalled") else ("",)
-    inputs = [{"shape": [6], "low": -1, "high": 1, "name": name} for name in names]
+    names = NAMES.get(function, ("",))
+    lowest = {"second": 2}
+    inputs = [
+        {"shape": [6], "low": (low := lowest.get(name, -1)), "high": low + 2, "name": name}
+        for name in names
+    ]
     spec = built_models.own(path, input_spec=inputs)
     training = Training(optimizer=COMPILED)
     trial = replace(
@@ -56,6 +67,8 @@ def measure(function: str, **given: Any) -> tuple[dict[str, ModeOutcome], list[s
         ("gan", [Flag.RANDOM_LAYERS]),
         ("Named", []),
         ("Recalled", []),
+        ("Arguments", []),
+        ("in_order", []),
         ("own_loss", []),
     ],
 )

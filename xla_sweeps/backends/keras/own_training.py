@@ -6,6 +6,7 @@ autoencoders and GANs do. Which of both is tried.
 
 from __future__ import annotations
 
+import inspect
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +18,7 @@ import numpy as np
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.objective import objective_of
 from xla_sweeps.backends.keras.sources import OWN, LoadedModel
+from xla_sweeps.config.own_inputs import takes_by_name
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.trial import Trial
 from xla_sweeps.trial.failures import error_line, root_cause
@@ -111,10 +113,11 @@ def batches_for(
     Raises:
         XlaSweepsError: it takes neither; the message has the reason of the likelier one.
     """
-    model, packed = loaded.keras_model, list(map(loaded.pack, inputs))
-    alone = packed if isinstance(packed[0], Mapping) else inputs  # a dataset takes no list
-    pairs = list(zip(alone, labels or _targets_of(loaded, trial, inputs), strict=False))
-    likely = [pairs, alone] if labels or getattr(model, "loss", None) else [alone, pairs]
+    model, targets = loaded.keras_model, labels or _targets_of(loaded, trial, inputs)
+    likely = list[Sequence[Any]]()
+    for alone in _nested(loaded, inputs):
+        pairs = list(zip(alone, targets, strict=False))
+        likely += [pairs, alone] if labels or getattr(model, "loss", None) else [alone, pairs]
     errors = []
     for batches in filter(None, likely):
         try:
@@ -129,6 +132,16 @@ def batches_for(
         f"train_step of {type(model).__name__} fails on a batch of inputs with targets, and of "
         f"inputs alone: {type(cause).__name__}: {error_line(cause)}"
     )
+
+
+def _nested(loaded: LoadedModel, inputs: Sequence[Any]) -> list[Sequence[Any]]:
+    """Inputs as the model takes them; where its call takes several by name, in a tuple too."""
+    packed = [keras.tree.lists_to_tuples(loaded.pack(one)) for one in inputs]  # for tf.data
+    names, call = [given.name for given in loaded.inputs], loaded.keras_model.call
+    if not isinstance(packed[0], Mapping) or not takes_by_name(call, names):
+        return [packed]
+    order = [name for name in inspect.signature(call).parameters if name in names]
+    return [packed, [tuple(one[name] for name in order) for one in packed]]
 
 
 def _targets_of(loaded: LoadedModel, trial: Trial, inputs: Sequence[Any]) -> list[Any]:
