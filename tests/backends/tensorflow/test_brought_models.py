@@ -192,7 +192,7 @@ def nested(**more: Any) -> keras.Model:
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
-@pytest.mark.parametrize("function", ["saved.keras", "net.py:again", "net.py:doubled"])
+@pytest.mark.parametrize("function", ["saved.keras", "net.py:again"])
 def test_a_half_precision_that_no_layer_computes_in_is_refused(
     function: str, tmp_path: Path
 ) -> None:
@@ -212,6 +212,36 @@ def test_a_half_precision_that_a_file_has_may_be_asked_for() -> None:
         assert built.precision is Precision.MIXED_BFLOAT16
     with pytest.raises(XlaSweepsError, match="precision=mixed_float16: no layer of the model"):
         build(own("saved.keras"), precision=Precision.MIXED_FLOAT16)
+
+
+HALF = """
+import keras
+import tensorflow as tf
+
+class Held(tf.Module):
+    def __init__(self):
+        self.dense = keras.layers.Dense(2)
+
+    def __call__(self, x):
+        return self.dense(x)
+
+def closure():
+    dense = keras.layers.Dense(2)
+    return lambda x: dense(x)
+
+def hashing():
+    given = keras.Input((3,), dtype="int32")
+    return keras.Model(given, keras.layers.Hashing(4)(given))
+"""
+
+
+@pytest.mark.parametrize("function", ["Held", "closure", "hashing"])
+def test_a_half_precision_is_taken_where_no_type_is_known(function: str, tmp_path: Path) -> None:
+    (tmp_path / "half.py").write_text(HALF)
+    kind = "int32" if function == "hashing" else "float32"
+    given = [{"shape": [3], "dtype": kind, "low": 0, "high": 9}]
+    spec = own(f"half.py:{function}", input_spec=given)
+    assert build(spec, precision=Precision.MIXED_BFLOAT16).precision is Precision.MIXED_BFLOAT16
 
 
 @pytest.mark.parametrize(

@@ -102,11 +102,12 @@ def computed_in(loaded: LoadedModel, asked: str) -> Precision:
     Its code may be a policy in a function or a file, or `module.half()`.
 
     Raises:
-        ConfigError: half is asked for, and the model has types of its own, as one of a file has.
+        ConfigError: half is asked for, and the layers of a Keras model have other types, as those
+            of a file have.
     """
     types = float_types(loaded)
     if asked in set(_HALF.values()):
-        if asked in {_HALF.get(name) for name in types}:
+        if not types or asked in {_HALF.get(name) for name in types}:  # none: nothing is known
             return Precision(asked)
         raise ConfigError(
             f"precision={asked}: no layer of the model computes in it, since its code or file sets "
