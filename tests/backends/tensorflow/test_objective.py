@@ -126,6 +126,26 @@ def test_a_function_is_a_loss_too_and_a_name_that_keras_lacks_is_refused() -> No
         of(model)
 
 
+def sparse_focal(targets: Any, outputs: Any) -> Any:
+    return tf.reduce_sum(tf.one_hot(targets, 3, dtype=outputs.dtype) * (1 - outputs) ** 2, axis=-1)
+
+
+def sparse_logits(targets: Any, outputs: Any) -> Any:
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(targets, outputs)
+
+
+@pytest.mark.parametrize("loss", [sparse_focal, sparse_logits])
+def test_a_loss_of_ones_own_gets_class_numbers_as_integers_from_tf_keras(loss: Any) -> None:
+    model = tf_keras.Sequential([tf_keras.Input((4,)), tf_keras.layers.Dense(3)])
+    model.compile(loss=loss)
+    outputs = model(np.ones((2, 4), "float32"))
+    objective = objective_of(model, outputs, OWN_TRIAL, tf_keras)
+    targets = objective.draw(np.random.default_rng(3))
+    expected = float(tf.reduce_mean(loss(targets, outputs)))
+    for given in (outputs, tf.cast(outputs, "float64")):
+        assert float(objective.value(given, targets)) == pytest.approx(expected, rel=1e-5)
+
+
 def test_outputs_that_are_no_classes_need_a_loss_of_their_own() -> None:
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     with pytest.raises(ConfigError, match=r"found \(2, 1\); for another loss, compile the model"):

@@ -16,15 +16,18 @@ from xla_sweeps.schema.trial import Trial
 
 
 class _Reduced(keras.losses.Loss):  # type: ignore[misc]
-    """A loss in a type of its own, reduced as Keras does: masked positions do not count."""
+    """A loss in a type of its own, reduced as Keras does: masked positions do not count.
 
-    def __init__(self, loss: Any, dtype: str) -> None:
+    Targets that are integers stay so for tf_keras, as `whole`; Keras 3 makes them floating.
+    """
+
+    def __init__(self, loss: Any, dtype: str, whole: Any = None) -> None:
         is_sum = str(getattr(loss, "reduction", "")) == "sum"
         super().__init__("loss", "sum" if is_sum else "sum_over_batch_size", dtype)
-        self._each = getattr(loss, "call", loss)
+        self._each, self._whole = getattr(loss, "call", loss), whole
 
     def call(self, targets: Any, outputs: Any) -> Any:
-        return self._each(targets, outputs)
+        return self._each(targets if self._whole is None else self._whole, outputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +38,14 @@ class HeadLoss:
         loss: a function or `Loss` of Keras's of (targets, outputs), or of one's own.
         shape: of its targets, for a batch.
         classes: number of classes where targets are their numbers; 0 where they are values.
+        legacy: whether it is a loss of tf_keras, which takes those numbers as integers.
     """
 
     loss: Any
     shape: tuple[int, ...]
     classes: int = 0
     weight: float = 1.0
+    legacy: bool = False
 
     def draw(self, rng: np.random.Generator) -> np.ndarray:
         """Targets of a batch: numbers of classes, or values from 0 to 1."""
@@ -51,9 +56,9 @@ class HeadLoss:
     def value(self, targets: Any, output: Any) -> Any:
         """The loss, a scalar; in float32 but for outputs in float64."""
         is_wide = keras.backend.standardize_dtype(output.dtype) == "float64"
-        return self.weight * _Reduced(self.loss, "float64" if is_wide else "float32")(
-            targets, output
-        )
+        whole = keras.ops.convert_to_tensor(targets) if self.legacy and self.classes else None
+        loss = _Reduced(self.loss, "float64" if is_wide else "float32", whole)
+        return self.weight * loss(targets, output)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +175,8 @@ def _head_loss(library: Any, given: Any, weight: Any, head: Any) -> HeadLoss | N
     name = str(getattr(loss, "name", "") or getattr(loss, "__name__", ""))
     sparse, weight = "sparse" in name, 1.0 if weight is None else float(weight)
     shape = tuple(head.shape[:-1] if sparse else head.shape)
-    return HeadLoss(loss=loss, shape=shape, classes=head.shape[-1] if sparse else 0, weight=weight)
+    classes, legacy = head.shape[-1] if sparse else 0, library is not keras
+    return HeadLoss(loss=loss, shape=shape, classes=classes, weight=weight, legacy=legacy)
 
 
 def _by_head(given: Any, names: Sequence[str], count: int) -> list[Any]:
