@@ -127,6 +127,22 @@ def test_the_optimizer_and_the_metrics_are_those_that_it_is_compiled_with() -> N
     assert len(losses) == 2  # the loss, and the metric
 
 
+@pytest.mark.parametrize("function", ["own_loss", "pairs"])
+def test_a_loss_of_ones_own_is_trained_with_the_optimizer_that_is_asked_for(function: str) -> None:
+    job = job_of(function)
+    asked = replace(job.trial, training=Training(optimizer="adam", learning_rate=0.25))
+    bench: Any = set_up(replace(job, trial=asked))
+    used = bench.trainer.optimizer
+    assert used is bench.trainer.model.optimizer
+    found = type(used), float(used.learning_rate)
+    own = keras.optimizers.RMSprop, pytest.approx(0.001)  # which a train_step of its own keeps
+    assert found == ((keras.optimizers.Adam, 0.25) if function == "own_loss" else own)
+    bench.trainer.run_eagerly()
+    executable = bench.bind("graph")
+    steps = bench.trainer.first_steps(executable, lambda: executable)
+    assert bench.trainer.compare(steps).ok
+
+
 def test_a_step_that_takes_no_data_is_said_with_its_reason() -> None:
     with pytest.raises(Exception, match="inputs alone: ValueError: no data fits"):
         set_up(job_of("broken"))

@@ -1,7 +1,8 @@
-"""Training as a user's own model brings it: the optimizer of its `compile`, and its `train_step`.
+"""Training as a user's own model brings it: its optimizer, and its `train_step` or `compute_loss`.
 
 A `train_step` takes what `fit` gives it: inputs and targets, or inputs alone, as those of
-autoencoders and GANs do. Which of both is tried.
+autoencoders and GANs do. Which of both is tried. With a `compute_loss` of its own the step is
+Keras's `train_step`.
 """
 
 from __future__ import annotations
@@ -33,9 +34,14 @@ APART = 2.0
 
 def has_own_step(model: Any, trial: Trial) -> bool:
     """True for a model of the user's own whose `train_step`, or its `compute_loss`, is its own."""
-    kind, usual = type(model), building.keras_library_of(model).Model
-    keeps = kind.train_step is usual.train_step and kind.compute_loss is usual.compute_loss
+    usual = building.keras_library_of(model).Model
+    keeps = has_usual_step(model) and type(model).compute_loss is usual.compute_loss
     return trial.model.library == OWN and not keeps
+
+
+def has_usual_step(model: Any) -> bool:
+    """True if a model's `train_step` is Keras's."""
+    return type(model).train_step is building.keras_library_of(model).Model.train_step
 
 
 def compiled_optimizer(model: Any) -> Any:

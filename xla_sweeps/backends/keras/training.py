@@ -48,7 +48,8 @@ class Trainer(ABC):
 
     Attributes:
         objective: the model's own loss, or that of classes.
-        is_own: whether a step is the model's own `train_step`, which has no objective.
+        is_own: whether a step is the model's own `train_step`, or Keras's with its own
+            `compute_loss`; it has no objective.
         draws: whether that draws random numbers, which XLA's need not equal.
         random_layers: layers that draw random numbers while training, as `random_layers` finds.
     """
@@ -108,9 +109,16 @@ class Trainer(ABC):
     def _own_batches(
         self, built: BuiltModel, trial: Trial, inputs: Sequence[Any], labels: Sequence[Any]
     ) -> Sequence[Any]:
-        """Batches as the model's `train_step` takes them; it has an optimizer then."""
+        """Batches as the model's `train_step` takes them; it has an optimizer then.
+
+        Keras's takes the one that the trial names; another may have several, which stay.
+        """
+        assert trial.training is not None
+        names_one = trial.training.optimizer != COMPILED
         if not own_training.optimizers_of(self.model):
             self.model.compile(optimizer=optimizer_of(self.library, trial, self.model))
+        elif names_one and own_training.has_usual_step(self.model):
+            self.model.optimizer = optimizer_of(self.library, trial, self.model)
         self.optimizer = own_training.optimizers_of(self.model)[0]
         return own_training.batches_for(built.loaded, trial, inputs, labels, run=self.try_step)
 
@@ -319,7 +327,8 @@ def trained_model(built: BuiltModel, trial: Trial, *, takes_own_steps: bool) -> 
     """The Keras model that is trained.
 
     Raises:
-        ConfigError: it has nothing to train, or a `train_step` that the engine does not take.
+        ConfigError: it has nothing to train, or a `train_step` or `compute_loss` of its own that
+            the engine does not take.
     """
     model = built.loaded.keras_model
     is_own = model is not None and own_training.has_own_step(model, trial)
