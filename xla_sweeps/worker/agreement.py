@@ -290,9 +290,8 @@ def _compare_head(
     agreement = replace(agreement, top1_match=matches)
     if reason:
         bound = min(AMPLIFIED * tolerance, spread / REFERENCE_FACTOR)
-        agreement = _judge_by_rounding(
-            agreement, _rms_of_samples(apart) / scale, move.rms / scale, bound
-        )
+        sizes = _rms_of_samples(apart) / scale
+        agreement = _judge_by_rounding(agreement, sizes, move.rms / scale, bound)
     if agreement.ok and clear_mismatch and matches is not None:
         reason = f"the predicted class differs in {1 - matches:.0%} of the images"
         agreement = replace(agreement, ok=False, reason=reason)
