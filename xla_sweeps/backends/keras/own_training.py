@@ -121,7 +121,7 @@ def batches_for(
     """
     model, targets = loaded.keras_model, labels or _targets_of(loaded, trial, inputs)
     likely = list[Sequence[Any]]()
-    for alone in _nested(loaded, inputs):
+    for alone in _nest_inputs(loaded, inputs):
         pairs = list(zip(alone, targets, strict=False))
         likely += [pairs, alone] if labels or getattr(model, "loss", None) else [alone, pairs]
     errors = []
@@ -140,7 +140,7 @@ def batches_for(
     )
 
 
-def _nested(loaded: LoadedModel, inputs: Sequence[Any]) -> list[Sequence[Any]]:
+def _nest_inputs(loaded: LoadedModel, inputs: Sequence[Any]) -> list[Sequence[Any]]:
     """Inputs as the model takes them; where its call takes several by name, in a tuple too."""
     packed = [keras.tree.lists_to_tuples(loaded.pack(one)) for one in inputs]  # for tf.data
     names, call = [given.name for given in loaded.inputs], loaded.keras_model.call
