@@ -371,7 +371,7 @@ def _in_other_types(spec: ModelSpec, built: BuiltModel, precision: str) -> Built
     usual = getattr(usual, "of_usual_types", usual)
     layers = [model, *all_layers(model)]
     given = [getattr(layer, "dtype_policy", None) for layer in layers]
-    if any(policy is None or policy.quantization_mode for policy in given):  # or of tf_keras
+    if any(getattr(policy, "quantization_mode", True) for policy in given):  # True: of tf_keras
         raise XlaSweepsError(f"the model's dtypes are fixed, so it cannot be built in {precision}")
     other = keras.DTypePolicy("mixed_bfloat16")
     other._compute_dtype, other._variable_dtype = precision, "bfloat16"

@@ -38,7 +38,8 @@ class HeadLoss:
         loss: a function or `Loss` of Keras's of (targets, outputs), or of one's own.
         shape: of its targets, for a batch.
         classes: number of classes where targets are their numbers; 0 where they are values.
-        legacy: whether it is a loss of tf_keras, which takes those numbers as integers.
+        legacy: whether it is a loss of tf_keras, which takes those numbers as integers, those of
+            one per sample in a column.
     """
 
     loss: Any
@@ -56,7 +57,10 @@ class HeadLoss:
     def value(self, targets: Any, output: Any) -> Any:
         """The loss, a scalar; in float32 but for outputs in float64."""
         is_wide = keras.backend.standardize_dtype(output.dtype) == "float64"
-        whole = keras.ops.convert_to_tensor(targets) if self.legacy and self.classes else None
+        whole = None
+        if self.legacy and self.classes:
+            whole = keras.ops.convert_to_tensor(targets)
+            whole = whole[:, None] if (len(whole.shape), len(output.shape)) == (1, 2) else whole
         loss = _Reduced(self.loss, "float64" if is_wide else "float32", whole)
         return self.weight * loss(targets, output)
 
