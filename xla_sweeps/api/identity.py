@@ -45,6 +45,7 @@ _CODE = (
 _OF_PYTHON = {
     *("__dict__", "__weakref__", "__module__", "__doc__", "__slotnames__", "_abc_impl"),
     *("__firstlineno__", "__static_attributes__", "__builtins__", "__spec__", "__loader__"),
+    "__annotations_cache__",
 }
 """Names in classes and modules that Python keeps there for itself."""
 
@@ -134,8 +135,10 @@ class _Walk:
 
     def _function(self, function: types.FunctionType) -> Iterator[Any]:
         names = function.__globals__
-        module = sys.modules.get(function.__module__ or "")
-        of_library = module is not None and vars(module) is names and _is_library(module.__name__)
+        # A function that TensorFlow decorates is of its own module, with another's globals.
+        homes = map(sys.modules.get, (function.__module__ or "", str(names.get("__name__"))))
+        found = [module for module in homes if module and _is_library(module.__name__)]
+        of_library = len(found) == 2 and vars(found[1]) is names
         yield from self._place(function)
         if of_library and _is_importable(function):
             return
@@ -154,7 +157,8 @@ class _Walk:
         yield from self._place(given)
         if not (_is_library(given.__module__) and _is_importable(given)):
             yield type(given), given.__bases__
-            yield [(name, one) for name, one in sorted(vars(given).items()) if _is_own(name)]
+            own = [(name, one) for name, one in sorted(vars(given).items()) if _is_own(name)]
+            yield [(name, one) for name, one in own if one or name != "__annotations__"]
 
     def _place(self, code: Any) -> Iterator[Any]:
         """The name of a function or class, and the file that it is imported from."""

@@ -274,21 +274,30 @@ def _plain_arrays(inputs: Any) -> Any:
 
 
 def _configuration_of(value: Any) -> list[Any] | None:
-    """Configuration and weights of a layer, a model, or another object of Keras's own; or None."""
+    """Configuration and weights of a layer, a model, or another object of Keras's own; or None.
+
+    An object of the user's own that Keras saves by its configuration is such an object too. What
+    a metric or an optimizer has counted is no part of it.
+    """
     is_layer = hasattr(value, "_flatten_layers")
-    kinds = type(value).__mro__[:-1] if is_layer else (type(value),)
-    if not hasattr(value, "get_config") or not any(map(_is_of_library, kinds)):
+    kinds = [kind for kind in type(value).__mro__[:-1] if _is_of_library(kind)]
+    bases = {kind.__name__ for kind in kinds}
+    is_saved = is_layer or not bases.isdisjoint(("KerasSaveable", "Trackable", "Loss"))
+    if not hasattr(value, "get_config") or not (kinds if is_saved else type(value) in kinds):
         return None
+    has_weights = is_layer and "Metric" not in bases
+    own = vars(value) if "Loss" in bases else {}
     with contextlib.suppress(*FOREIGN):
         return [
             _canonical(value.get_config()),
             [getattr(value, name, None) for name in ("fn", "_fn")],  # of a loss or a metric
             dict(getattr(value, "_fn_kwargs", None) or {}),
-            value.get_weights() if hasattr(value, "get_weights") else [],
-            [one for _, one in _objects(value)] if is_layer else [],
+            [(name, one) for name, one in own.items() if name[0] != "_" and name != "name"],
+            value.get_weights() if has_weights else [],
+            [one for _, one in _objects(value)] if is_layer else _held_by(value),
             _compiled_with(value),
         ]
-    return None
+    return ["no configuration"] if "KerasSaveable" in bases else None
 
 
 def _compiled_with(model: Any) -> Mapping[str, Any]:
@@ -308,16 +317,45 @@ def _objects(model: Any) -> Iterator[tuple[str, Any]]:
         for base in type(layer).__mro__:
             if not _is_of_library(base):
                 yield base.__name__, base
-        compiled = own_inputs.flat(_compiled_with(layer))
-        for attribute, value in [*vars(layer).items(), *(("", each) for each in compiled)]:
-            kind = type(value)
-            is_made = hasattr(kind, "get_config") and not hasattr(kind, "_flatten_layers")
-            if is_made and not _is_of_library(kind):
-                yield kind.__name__, kind
-            own = inspect.isfunction(value) and not hasattr(value, "__wrapped__")
-            if own and not _is_of_library(value):
+        for attribute, value in vars(layer).items():
+            if _is_made(value) and not hasattr(value, "_flatten_layers"):
+                yield type(value).__name__, type(value)
+            if _is_own_function(value):
                 place = f"Lambda:{layer.name}:{attribute.lstrip('_')}"
                 yield (place if type(layer).__name__ == "Lambda" else value.__name__), value
+        yield from _objects_of_compile(layer)
+
+
+def _objects_of_compile(model: Any) -> Iterator[tuple[str, Any]]:
+    """The code that is not Keras's in what `compile` was given, as a schedule in an optimizer."""
+    found = own_inputs.flat(_compiled_with(model))
+    seen = set[int]()
+    while found:
+        value = found.pop(0)
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if _is_own_function(value):
+            yield value.__name__, value
+        elif hasattr(type(value), "get_config"):
+            if _is_made(value):
+                yield type(value).__name__, type(value)
+            found += _held_by(value)
+
+
+def _held_by(value: Any) -> list[Any]:
+    """Own functions and objects that Keras makes again, in the attributes of another."""
+    return [one for one in vars(value).values() if _is_own_function(one) or _is_made(one)]
+
+
+def _is_made(value: Any) -> bool:
+    """True for an object of the user's own class that Keras makes again by its configuration."""
+    return hasattr(type(value), "get_config") and not _is_of_library(type(value))
+
+
+def _is_own_function(value: Any) -> bool:
+    own = inspect.isfunction(value) and not hasattr(value, "__wrapped__")
+    return own and not _is_of_library(value)
 
 
 def _is_of_library(code: Any) -> bool:
