@@ -59,6 +59,20 @@ class Called:
         pass
 
 
+class Sized:
+    """Builds a model of a size."""
+
+    def __call__(self, width: int = 32, resolution: Any = None) -> None:
+        pass
+
+
+class Several:
+    """Takes any number of inputs."""
+
+    def __call__(self, *parts: Any) -> None:
+        pass
+
+
 class Builder:
     """Builds a model."""
 
@@ -71,6 +85,8 @@ class Builder:
     [
         (Called(), True),
         (Builder(), False),
+        (Sized(), False),
+        (Several(), True),
         (Called, False),
         (Called().__call__, False),
         (partial(lambda size: None, size=3), False),
@@ -78,7 +94,7 @@ class Builder:
         (lambda batch: batch, True),
     ],
 )
-def test_an_object_with_a_call_is_the_model_unless_it_takes_nothing(
+def test_an_object_with_a_call_is_the_model_unless_it_needs_nothing(
     code: Any, expected: bool
 ) -> None:
     assert own_inputs.needs_inputs(code) is expected

@@ -190,8 +190,8 @@ def _binds(signature: inspect.Signature, *positional: Any, **named: Any) -> bool
 def needs_inputs(code: Callable[..., Any]) -> bool:
     """True for a function or an object that is the model's own call, and builds none.
 
-    A function that builds one takes nothing that has no default, but `resolution`; an object that
-    does takes nothing at all.
+    One that builds it takes nothing that has no default, but `resolution`; of an object, a call
+    with `*args` builds none either.
     """
     if inspect.isclass(code):
         return False
@@ -200,9 +200,9 @@ def needs_inputs(code: Callable[..., Any]) -> bool:
         taken = inspect.signature(code).parameters.values()
     except (TypeError, ValueError):
         return False
+    places = [inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD]
     if not (inspect.isroutine(code) or isinstance(code, partial)):
-        return bool(taken)
-    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        places.append(inspect.Parameter.VAR_POSITIONAL)
     return any(
         one.default is one.empty and one.kind in places and one.name != "resolution"
         for one in taken
