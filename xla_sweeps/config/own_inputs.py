@@ -169,6 +169,30 @@ def takes_by_name(call: Callable[..., Any], names: Collection[str]) -> bool:
     return any(names) and set(names) <= set(inspect.signature(call).parameters)
 
 
+def takes_alone(model: Any, given: Mapping[str, Any]) -> bool:
+    """True for a model of Keras whose call takes its only named input as that argument.
+
+    The argument of that name may be the dictionary, so it is called on one, then on the other.
+    """
+    if len(given) != 1 or not takes_by_name(model.call, given):
+        return False
+    is_built = getattr(model, "built", False)  # others have no variables yet
+    before = states_of(model, limit=math.inf) if is_built else []
+    try:
+        return _can_call(model, *given.values()) or not _can_call(model, dict(given))
+    finally:
+        for variable, value in changed_of(before):
+            variable.assign(value)
+
+
+def _can_call(model: Any, inputs: Any) -> bool:
+    try:
+        model(inputs, training=False)
+    except Exception:  # of any kind: the user's own code raises it
+        return False
+    return True
+
+
 def takes_dictionary(call: Callable[..., Any], names: Collection[str]) -> bool:
     """True for a callable of one argument, whose name is none of these: all in one dictionary."""
     try:

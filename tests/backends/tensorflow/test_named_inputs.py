@@ -324,10 +324,21 @@ class Net(keras.Model):
 class OfOne(keras.Model):
     def call(self, batch):
         return batch["image"] * 2
+
+class OfItsName(keras.Model):
+    def __init__(self, **more):
+        super().__init__(**more)
+        self.dense = keras.layers.Dense(3, kernel_initializer=twice)
+
+    def call(self, image):
+        return self.dense(image["image"])
+
+def twice(shape, dtype=None):
+    return 2 * keras.ops.eye(*shape, dtype=dtype)
 """
 
 
-@pytest.mark.parametrize("name", ["Net", "OfOne"])
+@pytest.mark.parametrize("name", ["Net", "OfOne", "OfItsName"])
 def test_one_named_input_is_an_argument_of_the_call_where_it_has_its_name(
     name: str, tmp_path: Path
 ) -> None:

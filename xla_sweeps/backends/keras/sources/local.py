@@ -25,7 +25,12 @@ from xla_sweeps.backends.keras.sources.inputs import (
     place_inputs,
 )
 from xla_sweeps.backends.keras.sources.own_code import ENDS, describe_error, import_named
-from xla_sweeps.config.own_inputs import needs_inputs, takes_by_name, takes_dictionary
+from xla_sweeps.config.own_inputs import (
+    needs_inputs,
+    takes_alone,
+    takes_by_name,
+    takes_dictionary,
+)
 from xla_sweeps.config.own_modules import is_module, require_inference
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
@@ -207,7 +212,7 @@ def _from_keras(
         places = place_inputs(inputs, list(by_name), _where(spec))
         pack: Callable[[Any], Any] = partial(bind, structure=structure, places=places)
     else:
-        pack, call = _bind_undeclared(model, inputs)
+        pack, call = _bind_undeclared(model, inputs, batch_size)
     batch = declared[0].shape[0] if declared else None
     make = partial(LoadedModel.of_keras, model, inputs, pack=pack, call=call)
     if _has_call(model) and not (getattr(model, "built", True) and declared):
@@ -223,13 +228,18 @@ def _has_call(model: Any) -> bool:
     return type(model).call not in usual
 
 
-def _bind_undeclared(model: Any, inputs: Sequence[InputSpec]) -> tuple[Callable[..., Any], Any]:
+def _bind_undeclared(
+    model: Any, inputs: Sequence[InputSpec], batch_size: int
+) -> tuple[Callable[..., Any], Any]:
     """What nests a batch for a model that declares no inputs, and what calls it on that.
 
     Inputs without names are given in turn, named ones as arguments or in one dictionary.
     """
     names = [given.name for given in inputs]
-    if not all(names) or (len(names) == 1 and takes_by_name(model.call, names)):
+    is_one = len(names) == 1 and takes_by_name(model.call, names)
+    if not all(names) or (
+        is_one and takes_alone(model, {names[0]: _first_batch(inputs, batch_size)})
+    ):
         return partial(bind, structure=inputs if len(inputs) > 1 else inputs[0]), model
     return (
         lambda batch: dict(zip(names, keras.tree.flatten(batch), strict=True)),
@@ -238,11 +248,11 @@ def _bind_undeclared(model: Any, inputs: Sequence[InputSpec]) -> tuple[Callable[
 
 
 def call_of(model: Any, names: Collection[str]) -> Callable[..., Any]:
-    """The model, or a function where inputs of these names are arguments of its call.
+    """The model, or a function where several inputs of these names are arguments of its call.
 
     Keras wants the first of them by its place.
     """
-    if not takes_by_name(model.call, names):
+    if len(names) < 2 or not takes_by_name(model.call, names):
         return model  # type: ignore[no-any-return]
     order = list(inspect.signature(model.call).parameters)
 
