@@ -174,6 +174,8 @@ def _ship_model(
     if not arrays and not getattr(model, "inputs", None):
         raise ConfigError("model: its inputs are unknown; give a batch: measure(model, inputs)")
     example = _example(model, resolution) if inputs is None else inputs
+    if isinstance(example, Mapping) and own_inputs.takes_alone(model, example):
+        example = next(iter(example.values()))
     if not model.built:
         _outputs(model, example)  # creates the variables
     with _kept_state(model):
@@ -228,7 +230,8 @@ def _ship_module(module: Any, inputs: Any, results_dir: Path) -> dict[str, Any]:
 
 @refusing("model: it cannot be called on these inputs")
 def _outputs(model: Any, example: Any) -> list[Any]:
-    if isinstance(example, Mapping) and own_inputs.takes_by_name(model.call, example):
+    several = isinstance(example, Mapping) and len(example) > 1
+    if several and own_inputs.takes_by_name(model.call, example):
         return own_inputs.flat(model(**example, training=False))
     return own_inputs.flat(model(example, training=False))
 
