@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from xla_sweeps.api.compiled import warn_of_lost
 from xla_sweeps.api.identity import digest_of
 from xla_sweeps.api.shipping import _configuration_of
 from xla_sweeps.backends.keras.sources.applications import library_named
@@ -29,19 +30,19 @@ def digest(model: Any) -> str:
 def own_classes(library: Any, factor: float) -> dict[str, Any]:
     """Classes of each part, as a cell of a notebook defines them anew."""
 
-    class Far(library.losses.Loss):  # type: ignore[misc,name-defined]
+    class Far(library.losses.Loss):  # type: ignore[misc]
         def call(self, wanted: Any, given: Any) -> Any:
             return tf.reduce_mean(wanted - given) * factor
 
-    class Near(library.metrics.Mean):  # type: ignore[misc,name-defined]
+    class Near(library.metrics.Mean):  # type: ignore[misc]
         def update_state(self, wanted: Any, given: Any, sample_weight: Any = None) -> Any:
             return super().update_state(tf.reduce_mean(wanted - given) * factor)
 
-    class Step(library.optimizers.SGD):  # type: ignore[misc,name-defined]
+    class Step(library.optimizers.SGD):  # type: ignore[misc]
         def scale(self) -> float:
             return factor
 
-    class Slow(library.optimizers.schedules.LearningRateSchedule):  # type: ignore[misc,name-defined]
+    class Slow(library.optimizers.schedules.LearningRateSchedule):  # type: ignore[misc]
         def __call__(self, step: Any) -> float:
             return factor / 10
 
@@ -91,3 +92,17 @@ def test_what_evaluate_and_fit_count_is_no_part_of_it(library: Any) -> None:
 @pytest.mark.parametrize("part", PARTS)
 def test_the_code_of_each_part_counts(library: Any, part: str) -> None:
     assert digest(compiled(library, part)) != digest(compiled(library))
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_cannot_be_made_again_is_said(library: Any) -> None:
+    class Weighed(library.losses.Loss):  # type: ignore[misc]
+        def __init__(self, weight: float) -> None:
+            super().__init__()
+            self.weight = weight
+
+    model = compiled(library)
+    warn_of_lost(model, library)
+    model.compile("adam", Weighed(2.0))
+    with pytest.warns(UserWarning, match=r"Weighed.get_config\(\) cannot make it again"):
+        warn_of_lost(model, library)

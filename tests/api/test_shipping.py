@@ -23,7 +23,8 @@ if not os.fork():  # a process that knows none of what follows
     for name, path in folders.items():
         try:
             model = shipped.load(Path(path).parent)
-            compiled = " compiled" * getattr(model, "compiled", False)
+            is_compiled = getattr(model, "compiled", getattr(model, "_is_compiled", False))
+            compiled = " compiled" * is_compiled
             outcome[name] = type(model).__name__ + compiled
         except Exception as error:
             outcome[name] = f"failed: {error!r}"[:300]
@@ -88,6 +89,9 @@ class Plain(keras.Model):
         self.dense = layers.Dense(3)
     def call(self, x, training=False):
         return self.dense(x)
+class OfName(Plain):
+    def call(self, inputs, training=False):
+        return self.dense(inputs["inputs"])
 class Sized(keras.Model):
     def __init__(self, size):
         super().__init__()
@@ -136,6 +140,26 @@ def own_compiled():
     model = functional(layers.Dense(3))
     model.compile("adam", Far(), metrics=[Near(), apart])
     return model
+def own_compiled_with(library):
+    class Away(library.losses.Loss):
+        def call(self, wanted, given):
+            return tf.reduce_mean(wanted - given)
+    class Close(library.metrics.Mean):
+        def __init__(self):
+            super().__init__()
+        def update_state(self, wanted, given, sample_weight=None):
+            return super().update_state(tf.reduce_mean(wanted - given))
+    class Step(library.optimizers.SGD):
+        pass
+    class Slow(library.optimizers.schedules.LearningRateSchedule):
+        def __call__(self, step):
+            return 0.1
+        def get_config(self):
+            return {}
+    given = library.Input((4,))
+    model = library.Model(given, library.layers.Dense(3)(given))
+    model.compile(Step(Slow()), Away(), metrics=[Close()])
+    return model
 def trained():
     given = keras.Input((4,))
     return Trained(given, layers.Dense(2)(given))
@@ -157,12 +181,16 @@ CASES = {
     "lambda with arguments": (with_arguments(keras), None),
     "lambda with arguments of tf_keras": (with_arguments(tf_keras), None),
     "subclassed": (Plain(), batch),
+    "argument of one name": (Plain(), {"x": batch}),
+    "dictionary of one name": (OfName(), {"inputs": batch}),
     "tied": (tied(), None),
     "dict": (named(), {"one": batch, "two": batch}),
     "mixed": (mixed(), None),
     "train_step": (trained(), None),
     "own parts": (own_parts(), None),
     "own loss and metrics": (own_compiled(), None),
+    "own optimizer and schedule": (own_compiled_with(keras), None),
+    "own optimizer and schedule of tf_keras": (own_compiled_with(tf_keras), None),
     "builder": (lambda: functional(layers.Dense(3)), None),
     "counter": (Counter(), batch),
     "module": (Module(), batch),
@@ -288,7 +316,12 @@ def test_models_of_all_kinds_compute_the_same_in_a_fresh_process(tmp_path: Path)
     assert outcome["subclassed"] == "Plain"
     assert outcome["train_step"] == "Trained"
     assert outcome["module"] == "Module"
-    assert outcome["own loss and metrics"] == "Functional compiled"
+    for name in (
+        "loss and metrics",
+        "optimizer and schedule",
+        "optimizer and schedule of tf_keras",
+    ):
+        assert outcome[f"own {name}"] == "Functional compiled"
     assert outcome["layer"] == "Dense"
     assert outcome["call"] == "function"
     assert str(ROOT) not in json.dumps(told["folders"])

@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from xla_sweeps.api import compiled
 from xla_sweeps.api.border import FOREIGN, refusing
 from xla_sweeps.api.folders import keep, new_folder, write_error
 from xla_sweeps.api.identity import digest_of
@@ -191,8 +192,10 @@ def _ship_model(
                 raise
         saved = path.read_bytes()
     legacy = any(base.__module__.startswith("tf_keras") for base in type(model).__mro__)
+    library = sys.modules["tf_keras" if legacy else "keras"]
+    compiled.warn_of_lost(model, library)
     objects = dict(_objects(model))
-    registered = sys.modules["tf_keras" if legacy else "keras"].saving.get_registered_name
+    registered = library.saving.get_registered_name
     code = {
         "objects": {registered(value): value for value in objects.values()} | objects,
         "legacy": legacy,
@@ -283,7 +286,7 @@ def _configuration_of(value: Any) -> list[Any] | None:
     a metric or an optimizer has counted is no part of it.
     """
     is_layer = hasattr(value, "_flatten_layers")
-    kinds = [kind for kind in type(value).__mro__[:-1] if _is_of_library(kind)]
+    kinds = [kind for kind in type(value).__mro__[:-1] if compiled.is_of_library(kind)]
     bases = {kind.__name__ for kind in kinds}
     is_saved = is_layer or not bases.isdisjoint(("KerasSaveable", "Trackable", "Loss"))
     if not hasattr(value, "get_config") or not (kinds if is_saved else type(value) in kinds):
@@ -297,18 +300,10 @@ def _configuration_of(value: Any) -> list[Any] | None:
             dict(getattr(value, "_fn_kwargs", None) or {}),
             [(name, one) for name, one in own.items() if name[0] != "_" and name != "name"],
             value.get_weights() if has_weights else [],
-            [one for _, one in _objects(value)] if is_layer else _held_by(value),
-            _compiled_with(value),
+            [one for _, one in _objects(value)] if is_layer else compiled.held_by(value),
+            compiled.arguments_of(value),
         ]
     return ["no configuration"] if "KerasSaveable" in bases else None
-
-
-def _compiled_with(model: Any) -> Mapping[str, Any]:
-    """Arguments of the last `compile` of a model; none for another object.
-
-    Uses a private attribute, tried on Keras 3.15.1 and tf_keras 2.21.0.
-    """
-    return dict(getattr(getattr(model, "_compile_config", None), "config", {}))
 
 
 def _objects(model: Any) -> Iterator[tuple[str, Any]]:
@@ -318,56 +313,17 @@ def _objects(model: Any) -> Iterator[tuple[str, Any]]:
     """
     for layer in [model, *model._flatten_layers(include_self=False, recursive=True)]:
         for base in type(layer).__mro__:
-            if not _is_of_library(base):
+            if not compiled.is_of_library(base):
                 yield base.__name__, base
         for attribute, value in vars(layer).items():
-            if _is_made(value) and not hasattr(value, "_flatten_layers"):
+            if compiled.is_made(value) and not hasattr(value, "_flatten_layers"):
                 yield type(value).__name__, type(value)
-            if _is_own_function(value):
+            if compiled.is_own_function(value):
                 place = f"Lambda:{layer.name}:{attribute.lstrip('_')}"
                 yield (place if type(layer).__name__ == "Lambda" else value.__name__), value
-        yield from _objects_of_compile(layer)
-
-
-def _objects_of_compile(model: Any) -> Iterator[tuple[str, Any]]:
-    """The code that is not Keras's in what `compile` was given, as a schedule in an optimizer."""
-    found = own_inputs.flat(_compiled_with(model))
-    seen = set[int]()
-    while found:
-        value = found.pop(0)
-        if id(value) in seen:
-            continue
-        seen.add(id(value))
-        if _is_own_function(value):
-            yield value.__name__, value
-        elif hasattr(type(value), "get_config"):
-            if _is_made(value):
-                yield type(value).__name__, type(value)
-            found += _held_by(value)
-
-
-def _held_by(value: Any) -> list[Any]:
-    """Own functions and objects that Keras makes again, in the attributes of another."""
-    return [one for one in vars(value).values() if _is_own_function(one) or _is_made(one)]
-
-
-def _is_made(value: Any) -> bool:
-    """True for an object of the user's own class that Keras makes again by its configuration."""
-    return hasattr(type(value), "get_config") and not _is_of_library(type(value))
-
-
-def _is_own_function(value: Any) -> bool:
-    own = inspect.isfunction(value) and not hasattr(value, "__wrapped__")
-    return own and not _is_of_library(value)
-
-
-def _is_of_library(code: Any) -> bool:
-    """True for a class or function that every measuring process has."""
-    return (code.__module__ or "").partition(".")[0] in _LIBRARIES
-
-
-_LIBRARIES = {"builtins", "abc", "typing", "tensorflow"}
-_LIBRARIES |= {"keras", "tf_keras", "keras_hub", "keras_cv"}
+        for value in compiled.parts_of_compile(layer):
+            code = value if inspect.isfunction(value) else type(value)
+            yield code.__name__, code
 
 
 def _canonical(config: Any) -> Any:

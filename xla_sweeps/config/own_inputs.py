@@ -221,16 +221,15 @@ def needs_inputs(code: Callable[..., Any]) -> bool:
         return False
     code = getattr(code, "python_function", code)
     try:
-        taken = inspect.signature(code).parameters.values()
+        taken = list(inspect.signature(code).parameters.values())
     except (TypeError, ValueError):
         return False
-    places = [inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD]
-    if not (inspect.isroutine(code) or isinstance(code, partial)):
-        places.append(inspect.Parameter.VAR_POSITIONAL)
-    return any(
-        one.default is one.empty and one.kind in places and one.name != "resolution"
-        for one in taken
-    )
+    is_object = not (inspect.isroutine(code) or isinstance(code, partial))
+    unfit = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
+    taken = [one for one in taken if one.kind not in unfit]
+    if not is_object:
+        taken = [one for one in taken if one.kind is not one.VAR_POSITIONAL]
+    return any(one.default is one.empty and one.name != "resolution" for one in taken)
 
 
 def apply(document: Mapping[str, Any], explicit: Collection[str]) -> Mapping[str, Any]:
