@@ -92,6 +92,12 @@ class Plain(keras.Model):
 class OfName(Plain):
     def call(self, inputs, training=False):
         return self.dense(inputs["inputs"])
+class OfNameBefore(tf_keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = tf_keras.layers.Dense(3)
+    def call(self, inputs):
+        return self.dense(inputs["inputs"])
 class Sized(keras.Model):
     def __init__(self, size):
         super().__init__()
@@ -183,6 +189,7 @@ CASES = {
     "subclassed": (Plain(), batch),
     "argument of one name": (Plain(), {"x": batch}),
     "dictionary of one name": (OfName(), {"inputs": batch}),
+    "dictionary of one name in tf_keras": (OfNameBefore(), {"inputs": batch}),
     "tied": (tied(), None),
     "dict": (named(), {"one": batch, "two": batch}),
     "mixed": (mixed(), None),
