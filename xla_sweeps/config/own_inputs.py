@@ -188,7 +188,7 @@ def takes_alone(model: Any, given: Mapping[str, Any]) -> bool:
 def _can_call(model: Any, inputs: Any) -> bool:
     """True if a call succeeds; after another, tf_keras forgets the shape that it had for inputs."""
     is_old = hasattr(model, "_build_input_shape")
-    before = (model.built, model._build_input_shape) if is_old else ()
+    before = (model.built, model._build_input_shape) if is_old else (False, None)
     try:
         model(inputs, training=False)
     except Exception:  # of any kind: the user's own code raises it
