@@ -18,7 +18,7 @@ LOCKED_CODE = 75
 """Exit code: another process measures the same trial; try again later (sysexits' EX_TEMPFAIL)."""
 
 ALREADY_MEASURED = "already measured by another process"
-"""What a `LockedError` says of a trial that has more records than the sweep knew of."""
+"""Message of a `LockedError` for a trial with more records than the sweep knew of."""
 
 _LISTED = 20
 """The most names to list beside the nearest one."""

@@ -28,7 +28,7 @@ def digest(model: Any) -> str:
 
 
 def own_classes(library: Any, factor: float) -> dict[str, Any]:
-    """Classes of each part, as a cell of a notebook defines them anew."""
+    """Classes of each part, as a cell of a notebook defines them again."""
 
     class Far(library.losses.Loss):  # type: ignore[misc]
         def call(self, wanted: Any, given: Any) -> Any:

@@ -322,7 +322,7 @@ def outputs_of_own_classes() -> Any:
 
 
 def complex_outputs() -> Any:
-    """What is read of complex outputs, a list for each head."""
+    """Values that are read of complex outputs, a list for each head."""
     engine = FRAMEWORK.benches[Scenario.CALL].engine
     given = [np.array(values, "complex64") for values in ([[1 + 2j], [3 - 4j]], 5j)]
     heads = engine.narrow(list(map(keras.ops.convert_to_tensor, given)))

@@ -57,7 +57,7 @@ WRONG: Row = {
     "status": "wrong_result",
     "failed_mode": "xla",
 }
-"""What a row has whose candidate computes something else: its throughput stays."""
+"""Columns of a row whose candidate computes something else: its throughput stays."""
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 

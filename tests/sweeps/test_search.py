@@ -80,7 +80,7 @@ def test_a_trial_that_failed_has_no_metric_and_ends_no_search() -> None:
 
 
 class Told:
-    """What the sampler was told of its trials: their values, or None of those that failed."""
+    """Values that the sampler was told of its trials; None of those that failed."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.values: dict[int, float | None] = {}

@@ -119,8 +119,8 @@ def price_of(summary: TrialSummary, records: Sequence[Record]) -> Price:
     parts = _seconds_of(measured_of(records).counted, labels)
     shapes, ways = list[Shape](), list[Way]()
     for label, seconds in parts.items():
-        known = (one.modes[label].effective for one in records[::-1] if label in one.modes)
-        counted = (effective.get("programs") for effective in known)
+        newest = (one.modes[label] for one in records[::-1] if label in one.modes)
+        counted = (outcome.effective.get("programs") for outcome in newest)
         programs: Mapping[str, int] = next(filter(None, counted), {})
         for name in dict.fromkeys(given):
             shapes.append(
@@ -204,7 +204,7 @@ def _ways_of(
 
 
 def _count_padded(counts: Mapping[str, int], buckets: Sequence[str]) -> Mapping[str, int]:
-    """How often each bucket, smallest first, is called where each shape is padded to the next."""
+    """Number of calls of each bucket, smallest first, where each shape is padded to the next."""
     called = Counter[str]()
     for name, times in counts.items():
         called[next(one for one in buckets if _extent(one) >= _extent(name))] += times

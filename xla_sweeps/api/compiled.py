@@ -1,4 +1,4 @@
-"""What a Keras model was compiled with: a loss, metrics and an optimizer, some of one's own."""
+"""Arguments that a Keras model was compiled with: loss, metrics, optimizer; some of one's own."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def arguments_of(model: Any) -> Mapping[str, Any]:
 
 
 def parts_of_compile(model: Any) -> Iterator[Any]:
-    """What is not Keras's in what `compile` was given, as a schedule in an optimizer."""
-    found = own_inputs.flat(arguments_of(model))
+    """Own functions and objects that `compile` was given, as a schedule in an optimizer."""
+    pending = own_inputs.flat(arguments_of(model))
     seen = set[int]()
-    while found:
-        value = found.pop(0)
+    while pending:
+        value = pending.pop(0)
         if id(value) in seen:
             continue
         seen.add(id(value))
         if is_own_function(value) or is_made(value):
             yield value
         if hasattr(type(value), "get_config"):
-            found += held_by(value)
+            pending += held_by(value)
 
 
 def warn_of_lost(model: Any, library: Any) -> None:

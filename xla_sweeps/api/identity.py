@@ -137,8 +137,8 @@ class _Walk:
         names = function.__globals__
         # A function that TensorFlow decorates is of its own module, with another's globals.
         homes = map(sys.modules.get, (function.__module__ or "", str(names.get("__name__"))))
-        found = [module for module in homes if module and _is_library(module.__name__)]
-        of_library = len(found) == 2 and vars(found[1]) is names
+        libraries = [module for module in homes if module and _is_library(module.__name__)]
+        of_library = len(libraries) == 2 and vars(libraries[1]) is names
         yield from self._place(function)
         if of_library and _is_importable(function):
             return

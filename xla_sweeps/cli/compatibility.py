@@ -183,10 +183,10 @@ def _checks(results_dir: Path, tasks: Sequence[Task]) -> list[Row]:
     _, summaries = read_trials(results_dir, rows.load(results_dir), only=set(ids))
     checks = list[Row]()
     for task in tasks:
-        found = [summaries[name] for name in task.trial_ids if name in summaries]
-        if not found:
+        measured = [summaries[name] for name in task.trial_ids if name in summaries]
+        if not measured:
             continue
-        summary = found[0]  # of several devices one is enough
+        summary = measured[0]  # of several devices one is enough
         row = next(row for row in summary.comparisons if row.headline)
         (rmse,) = (one.rmse_rel for one in summary.modes if one.label == row.candidate.mode)
         checks.append({**with_own_status(row_dict(row)), "rmse_rel": rmse})

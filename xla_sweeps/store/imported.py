@@ -74,7 +74,7 @@ _EXPECTED = {
     "bool": "True or False",
     "str": "a name",
 }
-"""What a cell holds, by its column or the column's type."""
+"""Content of a cell, by its column or the column's type."""
 
 ACCELERATORS = {"a100": "NVIDIA A100", "v100": "NVIDIA V100", "t4": "NVIDIA T4"}
 """Device names.

@@ -352,7 +352,7 @@ def _open_kept(store: Store, trials: int) -> tuple[pyarrow.Table, _Beside]:
 
 
 def _unpack(kept: bytes, trials: int) -> bytes:
-    """What is kept beside the rows; `ValueError` where it is more than so many trials can have."""
+    """Content beside the rows; `ValueError` where it is more than so many trials can have."""
     import pyarrow
 
     most, unpacked = _MOST_BYTES + _MOST_BYTES_OF_TRIAL * trials, bytearray()

@@ -103,7 +103,7 @@ class Backlog:
         most = math.inf if launcher.targets else launcher.asked_slots or UNANSWERED
         while (
             free > len(self._waiting)
-            and self._source.unanswered < most
+            and self._source.pending_count < most
             and (task := self._source.next()) is not None
         ):
             self.extend([task])

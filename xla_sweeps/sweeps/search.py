@@ -139,7 +139,7 @@ class Search:
         return self._left <= 0
 
     @property
-    def unanswered(self) -> int:
+    def pending_count(self) -> int:
         """Number of trials that it proposed and knows no result of."""
         return len(self._asked)
 

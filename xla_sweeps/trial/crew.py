@@ -219,7 +219,7 @@ class Crew:
         self.setting.screen.stage(self.job.replicate, stage, mode or None, detail)
 
     def warm_up(self, *, again: bool = False) -> None:
-        """Warm up what is not warm yet; a worker that is lost `again` is not started anew."""
+        """Warm up what is not warm yet; a worker that is lost `again` is not started again."""
         for index in list(self.alive):
             for label in [label for label in self.labels[index] if label not in self.warm]:
                 if self._kind.shares:  # a worker says so itself

@@ -109,7 +109,7 @@ SHAPE: dict[str, Any] = {"shape": [3]}
 
 
 def difference(built: BuiltModel) -> Any:
-    """What a model should return for the batch of which `outputs` reads its outputs."""
+    """Outputs that a model should return for the batch of `outputs`."""
     b, a = draw(built.inputs, 2, np.random.default_rng(0))
     return np.subtract(a, b)
 

@@ -134,9 +134,9 @@ def test_a_loss_of_ones_own_is_trained_with_the_optimizer_that_is_asked_for(func
     bench: Any = set_up(replace(job, trial=asked))
     used = bench.trainer.optimizer
     assert used is bench.trainer.model.optimizer
-    found = type(used), float(used.learning_rate)
+    kind_and_rate = type(used), float(used.learning_rate)
     own = keras.optimizers.RMSprop, pytest.approx(0.001)  # which a train_step of its own keeps
-    assert found == ((keras.optimizers.Adam, 0.25) if function == "own_loss" else own)
+    assert kind_and_rate == ((keras.optimizers.Adam, 0.25) if function == "own_loss" else own)
     bench.trainer.run_eagerly()
     executable = bench.bind("graph")
     steps = bench.trainer.first_steps(executable, lambda: executable)

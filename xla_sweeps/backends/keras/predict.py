@@ -29,7 +29,7 @@ class Calls:
     """The model itself, not one around it, of which PyTorch captures less."""
     made: Any = None
     jit_compile: bool = False
-    """What Keras made of the setting; the model has that of the mode that was made last."""
+    """The setting that Keras made of it; the model has that of the mode that was made last."""
 
     takes_numpy = True
 

@@ -177,7 +177,7 @@ def _list_needed(function: Any) -> list[str]:
 
 
 def _tell_rule(subject: str, needed: Sequence[str], inputs: int) -> str:
-    """What a function takes, and what it may take."""
+    """A sentence on the arguments of a function, and those that it may have."""
     return (
         f"{subject} takes {', '.join(needed)}; a function that builds a model takes nothing but "
         f"resolution, and one that is the model takes its inputs, {inputs} here"
@@ -231,7 +231,7 @@ def _has_call(model: Any) -> bool:
 def _bind_undeclared(
     model: Any, inputs: Sequence[InputSpec], batch_size: int
 ) -> tuple[Callable[..., Any], Any]:
-    """What nests a batch for a model that declares no inputs, and what calls it on that.
+    """Functions that nest a batch for a model which declares no inputs, and that call it.
 
     Inputs without names are given in turn, named ones as arguments or in one dictionary.
     """

@@ -122,7 +122,7 @@ def _choose_trace(endpoint: Any, where: str, given: int) -> tuple[Any, list[Any]
 
 
 def _find_taken(concrete: Any, names: Sequence[str], defaults: Mapping[str, Any]) -> list[Any]:
-    """What a traced function was called with; a default, unless it is None, in place of a tensor.
+    """Arguments of a traced function; a default, unless it is None, in place of a tensor.
 
     The keywords are sorted, as their restored order differs between processes.
     """
