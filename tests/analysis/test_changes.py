@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import scipy.stats
 from comparisons import side, trial
-from factories import CONFIG, MODEL, config_of, failed_outcome, make_outcome
+from factories import CONFIG, MODEL, TRIAL, config_of, failed_outcome, make_outcome, make_record
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,10 +27,12 @@ from xla_sweeps.analysis.changes import (
     failures,
     line_on_ignored,
 )
-from xla_sweeps.analysis.matching import Side
+from xla_sweeps.analysis.matching import Side, compared_trial
+from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
+from xla_sweeps.schema.trial import request_id
 
 
 def compare(a: Sequence[Record], b: Sequence[Record]) -> Difference:
@@ -188,6 +190,15 @@ def test_a_contaminated_side_is_ambiguous_unless_it_is_accepted() -> None:
     assert len(failures(accepted, ["slower"])) == 1
     assert line_on_ignored(accepted, ["slower"]) == ""
     assert line_on_ignored(compare(a, trial({"graph": 0.2, "xla": 0.2}, seed=9)), ["slower"]) == ""
+
+
+def test_a_record_that_asked_for_more_replicates_is_compared_with_one_that_did_not() -> None:
+    """Its request counted them, once."""
+    effort = replace(TRIAL.effort, replicates=3)
+    earlier = make_record(trial=replace(TRIAL, effort=effort), request_id="e" * 16)
+    later = make_record(trial=TRIAL, request_id=request_id(TRIAL))
+    asked = {compared_trial([one], summarize([one])).asked for one in (earlier, later)}
+    assert asked == {request_id(TRIAL)}
 
 
 def test_contaminated_changes_do_not_count_among_those_of_clean_sides() -> None:

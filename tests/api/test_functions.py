@@ -262,6 +262,7 @@ def test_the_values_of_a_sweep_are_those_of_its_file(monkeypatch: pytest.MonkeyP
         ({"tracker": "wandb"}, ["tracker=wandb"]),
         ({"tracker": {"name": "wandb", "tags": []}}, ["tracker.name=wandb", "tracker.tags=[]"]),
         ({"tracker.entity": "me"}, ["tracker.entity=me"]),
+        ({"tracker.tags": ["a"]}, ["tracker.tags=[a]", "tracker=none"]),
     ],
 )
 def test_a_run_is_tracked_where_an_option_of_the_tracker_asks_for_it(

@@ -83,7 +83,7 @@ class Scripted:
             case protocol.WarmUp(mode=mode):
                 if self.passes_all_points:
                     self.channel.send(protocol.Stage(phase=Phase.WARMUP, mode=mode))
-                if self.measured and "die-warming-again" in self.script:
+                if self.measured and f"die-warming-again:{mode}" in self.script:
                     os.kill(os.getpid(), signal.SIGKILL)
                 return protocol.Warmed(outcome=outcome(), call_s=CALL_S, sync_s=0.0)
             case protocol.TimeBlock(mode=mode, calls=calls, singles=singles):

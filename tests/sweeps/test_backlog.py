@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from quick_sweep import quick_launch, task
@@ -43,6 +43,16 @@ def test_no_anchor_is_measured_on_a_slot_that_prepares_ahead(tmp_path: Path) -> 
     assert [(anchor.key, slot) for anchor, slot in ready] == [("a0", "cpu:1")]
 
 
+def test_a_search_is_told_nothing_of_an_anchor(tmp_path: Path) -> None:
+    """It has no figures of the metric, such as throughput_xla."""
+    anchor, proposals = task("anchor", "ok", tmp_path), Proposals()
+    backlog = Backlog([[anchor]], source=cast(Any, proposals))
+    backlog.finish(anchor)
+    assert proposals.pending_count == 0
+    backlog.finish(task("trial", "ok", tmp_path))
+    assert proposals.pending_count == -1
+
+
 @pytest.mark.parametrize("late", [False, True])
 def test_a_quick_sweep_has_anchors_from_its_first_half_hour_on(tmp_path: Path, late: bool) -> None:
     start, launcher = time.monotonic(), LocalLauncher(quick_launch(1))
@@ -76,16 +86,16 @@ def test_a_quick_sweep_has_anchors_from_its_first_half_hour_on(tmp_path: Path, l
 class Proposals:
     """In place of a search: trials without end, and how many of them have no result."""
 
-    unanswered, total, exhausted = 0, 50, False
+    pending_count, total, exhausted = 0, 50, False
 
     def next(self) -> Task:
-        self.unanswered += 1
+        self.pending_count += 1
         proposed = task("t", "ok", Path())
         proposed.wanted = 1
         return proposed
 
     def done(self, task: Task) -> None:
-        self.unanswered -= 1
+        self.pending_count -= 1
 
 
 @pytest.mark.parametrize(
@@ -99,7 +109,7 @@ def test_a_search_proposes_to_a_queue_only_a_few_trials_before_it_has_results(
     backlog = Backlog(source=proposals)
     for _ in range(2):
         backlog.refill(place)
-        assert len(backlog.tasks) == proposals.unanswered == most
+        assert len(backlog.tasks) == proposals.pending_count == most
     if not targets:
         backlog.finish(backlog.tasks[0])
         backlog.refill(place)

@@ -17,7 +17,7 @@ from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.overrides import flatten, overrides
 from xla_sweeps.schema.trial import request_id
 from xla_sweeps.sweeps.anchors import ANCHOR, DEVICE_ANCHOR
-from xla_sweeps.sweeps.compose import Composer
+from xla_sweeps.sweeps.compose import Composer, compose_all
 from xla_sweeps.sweeps.definition import load_sweep
 from xla_sweeps.sweeps.launchers.slots import Slot
 from xla_sweeps.sweeps.search import expand
@@ -87,6 +87,14 @@ def test_what_only_hydra_can_set_counts_in_every_trial(word: str) -> None:
     task = composer.task({"model": "resnet50", "batch_size": 2})
     composed = settings_of(compose_config(["model=resnet50", "batch_size=2", word]), environ={})
     assert task.request_id == request_id(composed.trial)
+
+
+def test_one_trial_of_several_numbers_of_replicates_has_the_most() -> None:
+    composer = Composer(["model=resnet50"], slots=[SLOT], environ={})
+    trials = [{"effort.replicates": count} for count in (1, 3, 2)]
+    (planned,) = compose_all(composer, trials, lines={}, where="s.yaml")
+    assert planned.replicates == 3
+    assert "effort.replicates=3" in planned.words
 
 
 @pytest.mark.parametrize("trusted", [True, False])

@@ -202,10 +202,12 @@ def test_a_command_that_contradicts_is_refused(words: list[str], line: str) -> N
 
 def test_what_only_wandbs_agents_read_is_said_to_be_ignored() -> None:
     own = {"project": "p", "entity": "me", "command": ["env", "A=b", "x", "path=a:b", "seed=1"]}
+    own["command"] += ["device=cpu"]  # type: ignore[operator]
     assert parse_sweep({**GRID, **own}, where="s.yaml").warnings == (
         "s.yaml: ignored project (W&B agents only); for all launchers type tracker.project=NAME",
         "s.yaml: ignored entity (W&B agents only); for all launchers type tracker.entity=NAME",
-        "s.yaml: command: ignored A=b path=a:b; expected option=value words that a file may set",
+        "s.yaml: command: ignored A=b path=a:b device=cpu; expected option=value words "
+        "that a file may set",
     )
 
 

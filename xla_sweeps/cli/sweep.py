@@ -26,7 +26,7 @@ from xla_sweeps.config.combinations import write_choice
 from xla_sweeps.config.compose import override_values
 from xla_sweeps.config.settings import Settings
 from xla_sweeps.config.values import folder_of, text
-from xla_sweeps.errors import LEFT_CODE, ConfigError
+from xla_sweeps.errors import LEFT_CODE, ConfigError, XlaSweepsError
 from xla_sweeps.report.json_progress import JsonSweep
 from xla_sweeps.report.run_content import SUMMARY_KEYS, run_summary
 from xla_sweeps.report.terminal.console import paragraph, warn
@@ -230,7 +230,7 @@ def _show_plan(request: Request, plan: Plan) -> None:
     sweep = request.sweep
     wanted = [task for task in plan.tasks if task.wanted]
     if sweep.method == "bayes":  # like one of those that it may propose
-        example = request.composer.task(search.example(sweep, random.Random(request.options.seed)))
+        example = _example(request)
         example.wanted = example.replicates
         wanted = [example] * sweep.trials
         if example.duplicates and example.replicates == 1:
@@ -253,6 +253,21 @@ def _show_plan(request: Request, plan: Plan) -> None:
         timed_s=sum(task.timed_s * task.wanted for task in wanted) / request.slot_count,
     )
     print(script, end="", file=sys.stderr)
+
+
+_EXAMPLES = 100  # combinations that are tried for one that is not refused
+
+
+def _example(request: Request) -> Task:
+    """A trial that a search may propose; raises an error where many are refused."""
+    source = random.Random(request.options.seed)
+    for left in reversed(range(_EXAMPLES)):
+        try:
+            return request.composer.task(search.example(request.sweep, source))
+        except XlaSweepsError:
+            if not left:
+                raise
+    raise AssertionError
 
 
 def _search(request: Request) -> Search:

@@ -198,9 +198,12 @@ def command_words(document: Mapping[str, Any]) -> list[str]:
 
 
 def is_constant(word: str) -> bool:
-    """True for a word of a command that gives an option a value that a file may set."""
+    """True for a word of a command that gives an option a value that a file may set.
+
+    The device is no value of a trial's: launchers choose it.
+    """
     key, equals, value = word.partition("=")
-    return bool(equals) and may_set(key, value)
+    return bool(equals) and key != "device" and may_set(key, value)
 
 
 def _constants(document: Mapping[str, Any], at: Locate) -> tuple[dict[str, Any], list[str]]:
@@ -258,7 +261,7 @@ def _warning_of(key: str, at: Locate) -> str:
 def flatten_parameters(
     parameters: Mapping[Any, Any], path: tuple[str, ...] = ()
 ) -> dict[tuple[str, ...], Any]:
-    """What is given for each parameter, by its path; nested ones are written as W&B does."""
+    """Content of each parameter, by its path; nested ones are written as W&B does."""
     flat: dict[tuple[str, ...], Any] = {}
     for key, value in parameters.items():
         inner = (*path, str(key))

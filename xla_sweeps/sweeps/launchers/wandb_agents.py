@@ -249,7 +249,7 @@ def _shim(folder: Path) -> Path:
 
 
 def command_of(path: Path) -> list[str]:
-    """The command that agents run on every machine: ours; its values are parameters.
+    """The command that agents run on every machine: ours, and the device; values are parameters.
 
     Raises:
         ConfigError: the definition has another one.
@@ -261,10 +261,11 @@ def command_of(path: Path) -> list[str]:
     beginnings = (count for count in range(len(flat)) if _OURS.fullmatch(" ".join(flat[:count])))
     if not (count := next(beginnings, 0)):
         raise ConfigError(f"{path}: command: {shlex.join(words)}: {_ALLOWED}")
+    devices = [word for word in flat[count:] if word.startswith("device=")]
     for word in flat[count:]:
-        if word not in _ARGUMENTS and not is_constant(word):
+        if word not in (*_ARGUMENTS, *devices) and not is_constant(word):
             raise ConfigError(f"{path}: command: {word}: {_ALLOWED}")
-    return COMMAND
+    return [*COMMAND, *devices]
 
 
 def _definition(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
