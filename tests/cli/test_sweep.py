@@ -220,6 +220,20 @@ def test_rerun_adds_a_replicate_where_results_say_so(tmp_path: Path) -> None:
     assert "unknown column in --rerun 'verdit'. Did you mean 'verdict'?" in wrong.stderr
 
 
+@pytest.mark.parametrize("seed", [1, 7])
+def test_a_dry_run_shows_a_search_whose_first_combination_is_refused(
+    seed: int, tmp_path: Path
+) -> None:
+    """An epoch of 2 batches has no 4 steps in an execution."""
+    values = {"steps_per_execution": {"values": [1, 4]}, "batches": {"values": [2, 8]}}
+    fit = {"model": {"value": "mnist_mlp"}, "scenario": {"value": "fit"}}
+    document = {**SPEEDUP, "run_cap": 4, "parameters": {**fit, **values}}
+    (tmp_path / "fit.yaml").write_text(json.dumps(document))
+    plan = command("sweep", "fit.yaml", "device=cpu", f"--seed={seed}", "--dry-run", cwd=tmp_path)
+    assert plan.returncode == 0, plan.stderr
+    assert "4 trials, proposed one by one" in plan.stderr
+
+
 def test_a_dry_run_refuses_a_metric_that_no_trial_has(tmp_path: Path) -> None:
     search = {"method": "bayes", "run_cap": 2, "metric": {"name": "Reward", "goal": "maximize"}}
     definition(tmp_path, batch_size={"min": 1, "max": 64}, top=search)
