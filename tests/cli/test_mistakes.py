@@ -58,6 +58,9 @@ my.keras -> unknown command 'my.keras'. A model of your own: model=local path=my
 model=a.keras
   -> unknown model 'a.keras'. A model of your own: model=local path=a.keras trust_code=tr
 model=my_models:build -> unknown model 'my_models:build'. A model of your own: model=l
+model=./net.py:build -> unknown model './net.py:build'. A model of your own: model=l
+model=../sub/net.py -> unknown model '../sub/net.py'. A model of your own: model=local
+model=/nowhere/net.keras -> unknown model '/nowhere/net.keras'. A model of your own: model=l
 model=net.onnx -> unknown model 'net.onnx'. .onnx files are not read; convert
 --resolution 96 -> --resolution: write it without dashes: resolution=96
 model=vgg16 --batch-size=8 -> --batch-size: write it without dashes: batch_size=8
@@ -376,3 +379,13 @@ def test_a_mistyped_choice_of_an_option_has_the_nearest_match(
     words: str, meant: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert f"; did you mean '{meant}'?" in refusal(words.split(), capsys)
+
+
+def test_a_file_given_as_the_model_is_told_as_a_path_with_its_function(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("net.py").write_text("def _helper(): ...\ndef make(): ...\n")
+    os.mkfifo("pipe.py")  # not opened: it would wait for a writer
+
+    assert "model=local path=./net.py:make trust_code=true" in refusal(["model=./net.py"], capsys)
+    assert "path=pipe.py trust_code" in refusal(["model=pipe.py"], capsys)

@@ -157,7 +157,8 @@ def _translate(error: Exception, config_dir: OwnFolder | None) -> XlaSweepsError
             return ConfigError(yaml_message(each, catalog.conf_dir()))
     missing = getattr(error, "missing_cfg_file", None) or ""
     if "/" in missing:
-        group, _, choice = missing.rpartition("/")
+        is_model = missing.startswith("model/")  # it may be a path: model=./net.py
+        group, _, choice = missing.partition("/") if is_model else missing.rpartition("/")
         return unknown_choice(group, choice, config_dir)
     if isinstance(cause, ConfigKeyError | ConfigAttributeError) and cause.full_key:
         group, _, inner = cause.full_key.partition(".")
@@ -264,6 +265,8 @@ def _check_reach(override: Override) -> None:
     if not isinstance(value, str):
         raise unknown_choice(key, override.get_value_element_as_str())
     if ".." in value or value.startswith("/"):
+        if key == "model":
+            raise catalog.unknown_model(value)
         raise ConfigError(f"'{text}': expected the name of a file in {key}/, not a path")
 
 

@@ -55,8 +55,10 @@ def own_model_hint(given: str) -> str:
         return f"{path.suffix} files are {_UNREAD[path.suffix.lower()]}"
     is_own = path.suffix in (*MODEL_SUFFIXES, ".py")
     is_own |= ":" in given and all(map(str.isidentifier, given.rpartition(":")[2].split(".")))
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, ConfigError):
         is_own |= (path / "saved_model.pb").is_file()
+        if path.suffix == ".py" and path.is_file():
+            shown += f":{(*_Source.read(path, given).functions, 'build')[0]}"
     return f"A model of your own: model=local path={shown} trust_code=true" if is_own else ""
 
 
