@@ -152,8 +152,8 @@ class Replicate:
         executable = self._bind(label)
         first_s = executable.first_call_s()
         outcome = ModeOutcome(status=Status.OK, trace_s=executable.trace_s, first_call_s=first_s)
-        tell(protocol.Stage(phase=Phase.VERIFY, mode=label))
         model.note_build(executable, tell)
+        tell(protocol.Stage(phase=Phase.VERIFY, mode=label))
         outcome = self._prove_and_verify(executable, outcome)
         usable = outcome.status is not Status.MODE_NOT_EFFECTIVE
         if usable:
@@ -329,6 +329,7 @@ class Replicate:
 
     def _finish(self, request: protocol.Finish) -> protocol.Finished:
         """Check what the modes have become, and count what is still to be counted."""
+        self._tell(protocol.Stage(phase=Phase.VERIFY, detail="the last calls, and new inputs"))
         spoilt = {
             label: reason
             for label, calls in request.calls.items()

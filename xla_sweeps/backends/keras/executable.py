@@ -85,14 +85,13 @@ class Executable(ABC):
     def renew(self) -> bool:
         """Replace the inputs by new ones, and wait until they are on the device."""
         self.unmixed = self.unmixed or self.inputs
-        self.inputs = mix_inputs(self.unmixed, put=self.put)
+        self.inputs = mix_inputs(self.unmixed, select=self.select)
         self.synchronize()
         return True
 
-    def put(self, values: np.ndarray, like: Any) -> Any:
-        """Values as a tensor of the type and on the device of another one."""
-        dtype = keras.backend.standardize_dtype(like.dtype)
-        return keras.ops.cast(keras.ops.convert_to_tensor(values), dtype)
+    def select(self, chosen: np.ndarray, one: Any, other: Any) -> Any:
+        """Values of one tensor where they are chosen, else of the other, on their device."""
+        return keras.ops.where(chosen, one, other)
 
     def first_call_s(self) -> float:
         """Seconds of the first call with a synchronization; raises whatever the engine raises."""

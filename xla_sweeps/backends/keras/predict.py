@@ -37,10 +37,6 @@ class Calls:
         """Give the model the function of this mode."""
         self.model.predict_function = self.made
 
-    def put(self, values: np.ndarray, like: Any) -> Any:
-        """Inputs stay in NumPy."""
-        return values
-
 
 class Predicting(KerasBench[E]):
     """Batches that start in NumPy."""

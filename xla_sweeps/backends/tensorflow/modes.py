@@ -92,9 +92,10 @@ class ModeExecutable(Executable):
         """Replace the inputs by new ones; False for a training, whose answers never repeat."""
         return self.restore is None and super().renew()
 
-    def put(self, values: np.ndarray, like: Any) -> Any:
-        """Values as a tensor of the type and in the memory of another one."""
-        return devices.place_tensor(tf.constant(values, like.dtype), like.device)
+    def select(self, chosen: np.ndarray, one: Any, other: Any) -> Any:
+        """Values of one tensor where they are chosen, else of the other, in their memory."""
+        with tf.device(one.device):
+            return devices.place_tensor(tf.where(chosen, one, other), one.device)
 
     @contextmanager
     def observe_first_call(self) -> Iterator[list[Any]]:

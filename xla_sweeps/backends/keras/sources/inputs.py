@@ -146,17 +146,21 @@ def as_batch(values: Sequence[np.ndarray], inputs: Sequence[InputSpec]) -> Any:
     return tensors[0] if len(tensors) == 1 else tensors
 
 
-def mix_inputs(inputs: Sequence[Any], *, put: Callable[[np.ndarray, Any], Any]) -> list[Any]:
+def mix_inputs(
+    inputs: Sequence[Any], *, select: Callable[[np.ndarray, Any, Any], Any]
+) -> list[Any]:
     """New inputs, each with values of one batch and of the one after it, chosen by chance.
 
     In a large one the choice repeats itself: to choose again takes longer than all the rest.
+    `select` takes values of one tensor where the choice is true, else of the other.
     """
     rng = np.random.default_rng()
 
     def choose(one: Any, other: Any) -> Any:
-        first, second = map(keras.ops.convert_to_numpy, (one, other))
-        chosen = rng.random(min(first.size, _CHOSEN)) < 0.5
-        return put(np.where(np.resize(chosen, first.shape), first, second), one)
+        shape = tuple(one.shape)
+        chosen = np.resize(rng.random(min(math.prod(shape), _CHOSEN)) < 0.5, shape)
+        in_numpy = isinstance(one, np.ndarray)
+        return np.where(chosen, one, other) if in_numpy else select(chosen, one, other)
 
     pairs = zip(inputs, [*inputs[1:], inputs[0]], strict=True)
     return [keras.tree.map_structure(choose, *pair) for pair in pairs]

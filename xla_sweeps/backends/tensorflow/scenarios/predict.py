@@ -55,12 +55,8 @@ class Repeated(modes.ModeExecutable):
     def renew(self) -> bool:
         """Replace the inputs of `run` by new ones."""
         self.unmixed = self.unmixed or self.given
-        self.given = mix_inputs(self.unmixed, put=self.put)
+        self.given = mix_inputs(self.unmixed, select=self.select)
         return True
-
-    def put(self, values: np.ndarray, like: Any) -> Any:
-        """Inputs in NumPy stay there."""
-        return values if isinstance(like, np.ndarray) else super().put(values, like)
 
     def outputs(self, position: int = 0) -> list[np.ndarray]:
         """Outputs of the call on the inputs from `position` on: one float64 array per head."""
