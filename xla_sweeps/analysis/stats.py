@@ -6,6 +6,7 @@ Quantiles come from `scipy.special`, imported when one is needed: most commands 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import statistics
 from collections.abc import Callable, Sequence
@@ -276,28 +277,19 @@ def special() -> Any:
 @functools.cache
 def _signed_rank_quantile(count: int, tail: float) -> int:
     """The largest k with P(W < k) <= tail, W the signed-rank statistic of `count` values."""
-    if count > _EXACT_UP_TO:
-        mean, variance = count * (count + 1) / 4, count * (count + 1) * (2 * count + 1) / 24
-        return _normal_quantile(mean, variance, tail)
-    ways = [1] + [0] * (count * (count + 1) // 2)
-    for rank in range(1, count + 1):
-        for total in range(len(ways) - 1, rank - 1, -1):
-            ways[total] += ways[total - rank]
-    return _quantile(ways, tail * 2**count)
+    if count <= _EXACT_UP_TO:
+        return _quantile_of_sum([[1] + [0] * rank + [1] for rank in range(count)], tail)
+    mean, variance = count * (count + 1) / 4, count * (count + 1) * (2 * count + 1) / 24
+    return _normal_quantile(mean, variance, tail)
 
 
 @functools.cache
 def _kendall_quantile(count: int, tail: float) -> int:
     """The largest k with P(Q < k) <= tail, Q the number of inversions of `count` values."""
-    if count > _EXACT_UP_TO:
-        mean, variance = count * (count - 1) / 4, count * (count - 1) * (2 * count + 5) / 72
-        return _normal_quantile(mean, variance, tail)
-    ways = [1]
-    for size in range(2, count + 1):
-        ways = [
-            sum(ways[max(0, total - size + 1) : total + 1]) for total in range(len(ways) + size - 1)
-        ]
-    return _quantile(ways, tail * math.factorial(count))
+    if count <= _EXACT_UP_TO:
+        return _quantile_of_sum([[1] * size for size in range(1, count + 1)], tail)
+    mean, variance = count * (count - 1) / 4, count * (count - 1) * (2 * count + 5) / 72
+    return _normal_quantile(mean, variance, tail)
 
 
 def _normal_quantile(mean: float, variance: float, tail: float) -> int:
@@ -305,11 +297,8 @@ def _normal_quantile(mean: float, variance: float, tail: float) -> int:
     return max(0, math.floor(mean + float(special().ndtri(tail)) * math.sqrt(variance) + 0.5))
 
 
-def _quantile(ways: Sequence[int], allowed: float) -> int:
-    """The largest k such that at most `allowed` of the ways to get each number are below k."""
-    cumulative = 0
-    for k, number in enumerate(ways):
-        cumulative += number
-        if cumulative > allowed:
-            return k
-    return len(ways)
+def _quantile_of_sum(parts: Sequence[Sequence[int]], tail: float) -> int:
+    """The largest k with P(X < k) <= tail, X a sum of numbers: of each the ways to get 0, 1, 2, …"""
+    ways = functools.reduce(np.convolve, [np.array(part, dtype=object) for part in parts])
+    allowed = tail * sum(ways)  # whole numbers of Python, which have no limit
+    return next(k for k, below in enumerate(itertools.accumulate(ways)) if below > allowed)
