@@ -11,7 +11,7 @@ from factories import make_record
 
 from xla_sweeps.analysis.interval import Prior
 from xla_sweeps.analysis.matching import FIGURES, ComparedTrial, Side, compared_trial
-from xla_sweeps.analysis.pool import Pool
+from xla_sweeps.analysis.pool import ACROSS, Pool
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.schema.record import Record
 
@@ -25,9 +25,8 @@ def side(
 ) -> Side:
     """Results of trials whose processes hardly differ, on a machine that is as fast each day."""
     alike = {name: Prior(1e-6) for name in ("speedup", "call")}
-    pool = Pool(
-        common=alike, floors={("", False): floor}, floors_across={("", False): floor_across}
-    )
+    floors = {("speedup", "", False): floor, (ACROSS, "", False): floor_across}
+    pool = Pool(common=alike, floors=floors)
     records = {group[0].trial_id: list(group) for group in groups}
     return Side(
         title=title,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 import numpy as np
@@ -66,14 +66,13 @@ class Pool:
 
     Attributes:
         priors: by figure and labels, where their own trials say enough.
-        floors: the smallest relative difference that counts, by host and `is_noisy`: pairs that the
-            host holds up say nothing of trials that keep the device busy.
+        floors: the smallest relative difference that counts, by the A/A pairs' figure, host and
+            `is_noisy`: pairs that the host holds up say nothing of trials that keep the device busy.
     """
 
     priors: Mapping[Key, Prior] = field(default_factory=dict)
     common: Mapping[str, Prior] = field(default_factory=dict)
-    floors: Mapping[tuple[str, bool], float] = field(default_factory=dict)
-    floors_across: Mapping[tuple[str, bool], float] = field(default_factory=dict)
+    floors: Mapping[tuple[str, str, bool], float] = field(default_factory=dict)
 
     def prior(self, figure: Figure) -> Prior:
         """The prior of a figure; the built-in one where no trial says anything.
@@ -91,12 +90,11 @@ class Pool:
 
     def floor(self, host: str, *, noisy: bool = False) -> float:
         """The floor of trials that a host measured, by whether they are noisy."""
-        return self.floors.get((host, noisy), MIN_FLOOR)
+        return self.floors.get(("speedup", host, noisy), MIN_FLOOR)
 
     def floor_across(self, host: str, *, noisy: bool = False) -> float:
         """The floor of differences between processes of a host, at least its `floor`."""
-        across = self.floors_across.get((host, noisy), MIN_FLOOR)
-        return max(self.floor(host, noisy=noisy), across)
+        return max(self.floor(host, noisy=noisy), self.floors.get((ACROSS, host, noisy), MIN_FLOOR))
 
 
 NOTHING = Pool()
@@ -124,14 +122,14 @@ def pool_of(evidence: Iterable[Evidence]) -> Pool:
         {key: prior_of(group) for key, group in groups.items() if freedom[key] >= MIN_FREEDOM},
         {name: prior_of(group) for name, group in names.items()},
     )
-    floors: dict[str, dict[tuple[str, bool], float]] = {ACROSS: {}, "speedup": {}}
-    for (name, host, noisy), group in twins.items():
-        if name == ACROSS:
+    floors = {}
+    for kind, group in twins.items():
+        if kind[0] == ACROSS:
             errors = np.sqrt([figure.within for figure in group])
         else:
             errors = errors_of(group, list(map(pool.prior, group)))[0]
-        floors[name][host, noisy] = floor_of([figure.mean for figure in group], errors)
-    return Pool(pool.priors, pool.common, floors["speedup"], floors[ACROSS])
+        floors[kind] = floor_of([figure.mean for figure in group], errors)
+    return replace(pool, floors=floors)
 
 
 def prior_of(figures: Sequence[Figure]) -> Prior:
