@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from xla_sweeps.analysis.interval import (
 )
 from xla_sweeps.analysis.pool import NOTHING, Key, Pool
 from xla_sweeps.schema.columns import Verdict
-from xla_sweeps.schema.row import COLUMNS, Band, Figure, bands_of
+from xla_sweeps.schema.row import COLUMNS, Figure, bands_of
 
 _PARTS = {part: bands_of(part) for part in ("candidate", "baseline", "speedup", "provenance")}
 """Columns with bounds, by the part of a row and the figure that they show."""
@@ -32,7 +33,7 @@ NEEDED = (
     *("trial_id", "host", "baseline", "candidate", "verdict"),
     *(band[0] for figures in _PARTS.values() for bands in figures.values() for band in bands),
 )
-"""The columns from which `judged` makes others."""
+"""The columns from which `judge_columns` makes others."""
 
 _NAMES = {column.path: name for name, column in COLUMNS.items()}
 
@@ -43,7 +44,11 @@ def judge_columns(
     pools: Mapping[str, Pool],
 ) -> dict[str, Any]:
     """The columns of rows that depend on other trials; NaN where a number is missing."""
-    rows = _Rows(columns, figures, pools)
+    trials = columns["trial_id"]
+    rows = _Rows(
+        [figures.get(trial, {}) for trial in trials],
+        [pools.get(trial, NOTHING) for trial in trials],
+    )
     pairs = list(zip(columns["baseline"], columns["candidate"], strict=True))
     candidates, baselines = (
         [(label,) for label in columns[side]] for side in ("candidate", "baseline")
@@ -57,10 +62,13 @@ def judge_columns(
     made: dict[str, Any] = {}
     for part, figures_shown in _PARTS.items():
         for name, bands in figures_shown.items():
-            made |= rows.bound_columns(bands, rows.reach(name, labels[part]))
+            reach = rows.reach(name, labels[part])
+            for value, low, high in bands:
+                numbers = np.array(columns[value], dtype=float)
+                made |= {low: numbers * np.exp(-reach), high: numbers * np.exp(reach)}
     extra = difference_of(rows.level("prepare", baselines), rows.level("prepare", candidates))
     made |= dict(zip(_EXTRA, extra, strict=True))
-    made |= rows.floors(pairs)
+    made |= rows.floors(pairs, columns["host"])
     floor = np.asarray(made["floor"])
     judgement, single = (rows.judge(name, pairs, floor) for name in ("speedup", LATENCY))
     speedup = Bounds(judgement["value"], judgement["low"], judgement["high"])
@@ -73,18 +81,12 @@ def judge_columns(
     return made | {"verdict": [word or given for word, given in words]}
 
 
+@dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows, and the figures and pools of their trials."""
+    """The figures and the pool of each row's trial."""
 
-    def __init__(
-        self,
-        columns: Mapping[str, Sequence[Any]],
-        figures: Mapping[str, Mapping[Key, Figure]],
-        pools: Mapping[str, Pool],
-    ) -> None:
-        self._columns, self._trials = columns, columns["trial_id"]
-        self._figures = [figures.get(trial, {}) for trial in self._trials]
-        self._pools = [pools.get(trial, NOTHING) for trial in self._trials]
+    _figures: Sequence[Mapping[Key, Figure]]
+    _pools: Sequence[Pool]
 
     def _of(
         self, name: str, labels: Sequence[tuple[str, ...]]
@@ -102,14 +104,6 @@ class _Rows:
         reach[places] = reach_of(*errors_of(figures, priors))
         return reach
 
-    def bound_columns(self, bands: Sequence[Band], reach: Numbers) -> dict[str, Numbers]:
-        """The ends of the intervals of these columns."""
-        made: dict[str, Numbers] = {}
-        for value, low, high in bands:
-            numbers = np.array(self._columns[value], dtype=float)
-            made |= {low: numbers * np.exp(-reach), high: numbers * np.exp(reach)}
-        return made
-
     def level(self, name: str, labels: Sequence[tuple[str, ...]]) -> Bounds:
         """A figure of a mode with its bounds, from its logs."""
         places, figures, _ = self._of(name, labels)
@@ -118,11 +112,13 @@ class _Rows:
         reach = self.reach(name, labels)
         return Bounds(np.exp(logs), np.exp(logs - reach), np.exp(logs + reach))
 
-    def floors(self, pairs: Sequence[tuple[str, ...]]) -> dict[str, list[float]]:
-        """The floors of each row."""
+    def floors(
+        self, pairs: Sequence[tuple[str, ...]], hosts: Sequence[str]
+    ) -> dict[str, list[float]]:
+        """The floors of each row, which this host measured."""
         speedups = zip(self._figures, pairs, strict=True)
         noisy = [is_noisy(mine.get(("speedup", pair))) for mine, pair in speedups]
-        each = list(zip(self._pools, self._columns["host"], noisy, strict=True))
+        each = list(zip(self._pools, hosts, noisy, strict=True))
         return {
             "floor": [pool.floor(host, noisy=is_so) for pool, host, is_so in each],
             "floor_across": [pool.floor_across(host, noisy=is_so) for pool, host, is_so in each],
