@@ -66,8 +66,8 @@ class Pool:
 
     Attributes:
         priors: by figure and labels, where their own trials say enough.
-        floors: the smallest relative difference that counts, by the A/A pairs' figure, host and
-            `is_noisy`: pairs that the host holds up say nothing of trials that keep the device busy.
+        floors: the smallest relative difference that counts, by figure, host and `is_noisy`: pairs
+            that the host holds up say nothing of trials that keep the device busy.
     """
 
     priors: Mapping[Key, Prior] = field(default_factory=dict)

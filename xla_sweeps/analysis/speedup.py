@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,9 +135,7 @@ def compare(
         headline=not first or (baseline, candidate) in headline_pairs(tuple(modes)),
         candidate=second.columns,
         baseline=first.columns if first else ModeColumns(mode=""),
-        speedup=_speedup(samples, figures, first, second)
-        if first
-        else _no_speedup(second, counted),
+        speedup=_speedup(samples, figures, counted, first, second),
         status=failed.status if failed else status,
         flags=shared.flags,
         failure=FailureColumns(
@@ -155,8 +153,10 @@ def _fails(mode: ModeSummary) -> bool:
     return is_tried and mode.status not in (Status.OK, Status.SKIPPED, *UNFINISHED)
 
 
-def _missing(first: ModeSummary | None, second: ModeSummary) -> Verdict:
+def _missing(first: ModeSummary | None, second: ModeSummary, *, measured: bool) -> Verdict:
     """The verdict without a speedup: failed where the candidate failed and the baseline ran."""
+    if first is None and measured and second.status is Status.OK:
+        return Verdict.NONE
     ran = first is None or first.status is Status.OK
     return Verdict.FAILED if ran and _fails(second) else Verdict.NOT_MEASURED
 
@@ -164,64 +164,44 @@ def _missing(first: ModeSummary | None, second: ModeSummary) -> Verdict:
 def _speedup(
     samples: Sequence[Samples],
     figures: Mapping[Key, Figure],
-    first: ModeSummary,
+    counted: Sequence[Seconds],
+    first: ModeSummary | None,
     second: ModeSummary,
 ) -> SpeedupColumns:
-    """The second mode, the candidate, against the first."""
-    failed = not first.status is second.status is Status.OK
-    pair = first.label, second.label
-    counted, _ = counting(samples, *pair)
+    """The second mode, the candidate, against the first; or alone."""
+    pair = first.label if first else "", second.label
     figure, memory, single = (figures.get((name, pair)) for name in ("speedup", "memory", LATENCY))
-    value = absolute = sustained = None
-    if figure and not failed:
-        value = math.exp(figure.mean)
-        rate = first.columns.throughput_samples_per_s
-        absolute = rate * (value - 1) if rate else None
-        if first.sustained and second.sustained:
-            sustained = value * first.sustained.value / second.sustained.value
+    verdict = _missing(first, second, measured=bool(counted))
+    value = absolute = sustained = raw = None
+    if first and first.status is second.status is Status.OK:
+        raw = _raw(samples, *pair)
+        if figure:
+            value, verdict = math.exp(figure.mean), Verdict.AMBIGUOUS
+            rate = first.columns.throughput_samples_per_s
+            absolute = rate * (value - 1) if rate else None
+            if first.sustained and second.sustained:
+                sustained = value * first.sustained.value / second.sustained.value
     values, errors = (figure.values, figure.errors) if figure else ((), ())
     return SpeedupColumns(
         value=value,
         percent=None if value is None else 100 * (value - 1),
         absolute_samples_per_s=absolute,
-        verdict=_missing(first, second) if value is None else Verdict.AMBIGUOUS,
+        verdict=verdict,
         floor=MIN_FLOOR,
-        replicates=len(values),
+        replicates=len(counted),
         rounds=sum(map(len, counted)),
         **_across(figures.get((ACROSS, pair))),
         within_percent=100 * statistics.fmean(errors) if errors else None,
         between_percent=100 * statistics.stdev(values) if len(values) > 1 else None,
         estimates="" if value is None else " ".join(map(repr, values)),
         errors="" if value is None else " ".join(map(repr, errors)),
-        **_costs(figures, *pair),
         latency=math.exp(single.mean) if single and value is not None else None,
         peak_memory_ratio=math.exp(memory.mean) if memory else None,
         host_bound=(second.host_bound_index or 0.0) > HOST_BOUND_INDEX,
-        raw=None if failed else _raw(samples, *pair),
+        raw=raw,
         sustained=sustained,
         cv_percent=second.cv_percent,
     )
-
-
-def _no_speedup(mode: ModeSummary, counted: Sequence[Seconds]) -> SpeedupColumns:
-    """The columns of a mode that was measured alone."""
-    measured = bool(counted) and mode.status is Status.OK
-    return SpeedupColumns(
-        verdict=Verdict.NONE if measured else _missing(None, mode),
-        floor=MIN_FLOOR,
-        replicates=len(counted),
-        rounds=sum(map(len, counted)),
-        host_bound=(mode.host_bound_index or 0.0) > HOST_BOUND_INDEX,
-        cv_percent=mode.cv_percent,
-    )
-
-
-def _costs(figures: Mapping[Key, Figure], baseline: str, candidate: str) -> dict[str, Any]:
-    """Extra time to prepare the candidate."""
-    times = [figures.get(("prepare", (label,))) for label in (baseline, candidate)]
-    if times[0] is None or times[1] is None:
-        return {}
-    return {"compile_s_extra": math.exp(times[1].mean) - math.exp(times[0].mean)}
 
 
 def across_of(
@@ -281,8 +261,8 @@ def disagreement(row: ComparisonRow) -> float | None:
     return None if low / floor <= ratio <= high * floor else ratio
 
 
-def prepare_s(times: ModeSummary | ModeOutcome) -> float | None:
-    """Trace and first call of a mode or of one of its replicates, seconds; None if not known."""
+def prepare_s(times: ModeOutcome) -> float | None:
+    """Trace and first call of a mode in a replicate, seconds; None if not known."""
     return None if times.first_call_s is None else (times.trace_s or 0.0) + times.first_call_s
 
 
@@ -293,10 +273,8 @@ def _says_nothing(flagged: Flagged, record: Record) -> bool:
     return flagged.flag == Flag.NOT_CONVERGED and record.trial.effort.hopeless_ends
 
 
-def _flags(records: Sequence[Record]) -> tuple[str, ...]:
-    flags = {
-        str(flag) for record in records for flag in record.flags if not _says_nothing(flag, record)
-    }
-    if any(record.status is Status.CONTAMINATED for record in records):
-        flags.add(str(Status.CONTAMINATED))
-    return tuple(sorted(flags))
+def _flags(records: Sequence[Record]) -> Iterator[str]:
+    for record in records:
+        yield from (str(flag) for flag in record.flags if not _says_nothing(flag, record))
+        if record.status is Status.CONTAMINATED:
+            yield str(Status.CONTAMINATED)

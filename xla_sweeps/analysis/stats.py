@@ -298,7 +298,7 @@ def _normal_quantile(mean: float, variance: float, tail: float) -> int:
 
 
 def _quantile_of_sum(parts: Sequence[Sequence[int]], tail: float) -> int:
-    """The largest k with P(X < k) <= tail, X a sum of numbers: of each the ways to get 0, 1, 2, …"""
+    """The largest k with P(X < k) <= tail, X a sum; parts: the ways to get 0, 1, 2 of each term."""
     ways = functools.reduce(np.convolve, [np.array(part, dtype=object) for part in parts])
     allowed = tail * sum(ways)  # whole numbers of Python, which have no limit
     return next(k for k, below in enumerate(itertools.accumulate(ways)) if below > allowed)
