@@ -66,10 +66,6 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     clear: bool = False
     compared: ComparedTrial | None = None
 
-    def evidence(self, trial: str) -> Evidence:
-        """Figures from which others learn."""
-        return Evidence(trial, self.measured_at, self.host, self.figures)
-
 
 @dataclass(frozen=True, slots=True)
 class Trials:
@@ -221,20 +217,19 @@ def with_verdicts(table: pyarrow.Table, facts: Mapping[str, Facts]) -> pyarrow.T
     }
     made = judge_columns(columns, figures, pools_of(facts))
     made["verdict"] = list(map(str, made["verdict"]))
-    return _with_drift(_replace_columns(table, **made), drifted)
+    made["flags"] = _with_drift(columns["trial_id"], table["flags"].to_pylist(), drifted)
+    return _replace_columns(table, made)
 
 
 def pools_of(facts: Mapping[str, Facts]) -> dict[str, Pool]:
     """The pool of each trial: what the trials of its group say together."""
-    groups: dict[tuple[str, ...], list[str]] = {}
+    groups: dict[tuple[str, ...], list[Evidence]] = {}
     for trial, fact in facts.items():
         if fact.group:
-            groups.setdefault(fact.group, []).append(trial)
-    pools = {}
-    for trials in groups.values():
-        pool = pool_of(facts[trial].evidence(trial) for trial in trials)
-        pools.update(dict.fromkeys(trials, pool))
-    return pools
+            own = Evidence(trial, fact.measured_at, fact.host, fact.figures)
+            groups.setdefault(fact.group, []).append(own)
+    pools = {group: pool_of(evidence) for group, evidence in groups.items()}
+    return {trial: pools[fact.group] for trial, fact in facts.items() if fact.group}
 
 
 def among_others(trial: TrialSummary, rows: Iterable[ComparisonRow]) -> TrialSummary:
@@ -249,18 +244,16 @@ def among_others(trial: TrialSummary, rows: Iterable[ComparisonRow]) -> TrialSum
     return replace(with_rows(trial, comparisons), flags=flags)
 
 
-def _with_drift(table: pyarrow.Table, drifted: set[str]) -> pyarrow.Table:
-    """The rows with the flag `drift` where their trial drifted, and only there."""
-    changed = []
-    for trial, text in zip(table["trial_id"].to_pylist(), table["flags"].to_pylist(), strict=True):
-        flags = {*text.split()} - {str(Flag.DRIFT)}
-        if trial in drifted:
-            flags.add(str(Flag.DRIFT))
-        changed.append(" ".join(sorted(flags)))
-    return _replace_columns(table, flags=changed)
+def _with_drift(trials: Sequence[str], flags: Sequence[str], drifted: set[str]) -> list[str]:
+    """The flags of each row, with `drift` where its trial drifted, and only there."""
+    drift = {str(Flag.DRIFT)}
+    return [
+        " ".join(sorted({*text.split()} - drift | (drift if trial in drifted else set())))
+        for trial, text in zip(trials, flags, strict=True)
+    ]
 
 
-def _replace_columns(table: pyarrow.Table, **columns: Any) -> pyarrow.Table:
+def _replace_columns(table: pyarrow.Table, columns: Mapping[str, Any]) -> pyarrow.Table:
     """The table with other columns; NaN is a missing number."""
     import pyarrow
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import math
 import stat
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -204,14 +203,12 @@ def to_compare(
     headlines = rows.table.filter(rows.table["headline"])
     judged: dict[str, dict[str, Any]] = {}
     for row in headlines.select(["trial_id", "floor", "floor_across", "flags"]).to_pylist():
-        own = {"floor": row["floor"], "floor_across": row["floor_across"]}
-        numbers = {name: math.nan if value is None else value for name, value in own.items()}
-        judged.setdefault(row["trial_id"], {**numbers, "flags": tuple(row["flags"].split())})
+        judged.setdefault(row.pop("trial_id"), {**row, "flags": tuple(row["flags"].split())})
     return {
         name: msgspec.structs.replace(
             fact.compared,
             figures=tuple(one for one in fact.figures if one.name in FIGURES),
-            **judged.get(name, {"floor": math.nan, "floor_across": math.nan}),
+            **judged.get(name, {}),
         )
         for name, fact in rows.facts.items()
         if fact.compared and name in chosen
