@@ -236,7 +236,9 @@ def _load_measured(
 ) -> tuple[pyarrow.Table, _Beside, tuple[str, ...]]:
     """The measured rows, what is kept beside them, and a line for each file that cannot be used."""
     folders = dict(store.folders())
-    table, beside = _read_kept(store, len(folders))
+    table, beside = join_tables([]), _Beside()
+    with contextlib.suppress(Exception):  # it is missing, too large, or not ours
+        table, beside = _open_kept(store, len(folders))
     if beside.modified_ns == folders:
         return table, beside, ()
     try:
@@ -323,14 +325,8 @@ def _save(store: Store, table: pyarrow.Table, beside: _Beside) -> None:
         files.remove_left_over(path.parent.glob(".*.tmp"))
 
 
-def _read_kept(store: Store, trials: int) -> tuple[pyarrow.Table, _Beside]:
-    """Kept rows and facts; none where they are missing, too large, or of another version."""
-    with contextlib.suppress(Exception):
-        return _open_kept(store, trials)
-    return join_tables([]), _Beside()
-
-
 def _open_kept(store: Store, trials: int) -> tuple[pyarrow.Table, _Beside]:
+    """Kept rows and facts; none where they are of another version."""
     import pyarrow
     import pyarrow.parquet
 
