@@ -265,23 +265,10 @@ def _replace_columns(table: pyarrow.Table, columns: Mapping[str, Any]) -> pyarro
     return table
 
 
-def merge_rows(table: pyarrow.Table, dropped: Iterable[str], read: Trials) -> pyarrow.Table:
-    """The kept rows without the dropped trials, and the rows of what was read."""
-    import pyarrow.compute as compute
-
-    kept = table.filter(compute.invert(_are_of(table, dropped)))
-    return join_tables([kept, read.table.select(table.column_names)])
-
-
 def only(table: pyarrow.Table, trials: Iterable[str]) -> pyarrow.Table:
     """The rows of these trials."""
-    return table.filter(_are_of(table, trials))
-
-
-def _are_of(table: pyarrow.Table, trials: Iterable[str]) -> pyarrow.BooleanArray:
-    """Array that holds for each row whether it is of one of these trials."""
     import pyarrow
     import pyarrow.compute as compute
 
     chosen = pyarrow.array(sorted(trials), pyarrow.string())
-    return compute.is_in(table["trial_id"], value_set=chosen)
+    return table.filter(compute.is_in(table["trial_id"], value_set=chosen))

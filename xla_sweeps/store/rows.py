@@ -264,11 +264,12 @@ def _update_rows(
     now_ns = time.time_ns()
     changed = [name for name in folders if beside.modified_ns.get(name) != folders[name]]
     read = derive.read_trials(store, changed, advance)
-    dropped = {*changed, *(beside.facts.keys() - folders.keys())}
-    facts = {name: fact for name, fact in beside.facts.items() if name not in dropped}
-    facts.update(read.facts)
-    if dropped:
-        table = sort_rows(derive.with_verdicts(derive.merge_rows(table, dropped, read), facts))
+    same = folders.keys() - {*changed}
+    kept = {name: fact for name, fact in beside.facts.items() if name in same}
+    facts = kept | dict(read.facts)
+    if changed or len(kept) < len(beside.facts):
+        rows = [derive.only(table, kept), read.table.select(table.column_names)]
+        table = sort_rows(derive.with_verdicts(join_tables(rows), facts))
     modified_ns = {
         name: changed_ns if facts[name].complete and now_ns - changed_ns > RACY_NS else 0
         for name, changed_ns in folders.items()
