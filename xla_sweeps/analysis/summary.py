@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
+import numpy as np
 
 from xla_sweeps.analysis import speedup
 from xla_sweeps.analysis.judging import judge_columns
@@ -82,15 +82,11 @@ def _judge_rows(
     columns = columns_of(rows)
     trials = columns["trial_id"]
     made = judge_columns(columns, dict.fromkeys(trials, figures), dict.fromkeys(trials, pool))
-    documents = []
-    for place in range(len(rows)):
-        document = {name: values[place] for name, values in columns.items()}
-        for name, values in made.items():
-            value = values[place]
-            number = isinstance(value, float)
-            document[name] = value if not number else None if math.isnan(value) else float(value)
-        documents.append(document)
-    return tuple(map(row_of, documents))
+    for name, values in made.items():
+        numbers = values.tolist() if isinstance(values, np.ndarray) else values
+        columns[name] = [None if value != value else value for value in numbers]  # NaN
+    documents = zip(*columns.values(), strict=True)
+    return tuple(row_of(dict(zip(columns, values, strict=True))) for values in documents)
 
 
 def headline_failed(records: Sequence[Record]) -> bool:

@@ -223,20 +223,15 @@ def columns_of(rows: Sequence[ComparisonRow]) -> dict[str, list[Any]]:
 
 def row_of(document: Mapping[str, Any]) -> ComparisonRow:
     """The row that `row_dict` made plain."""
-    parts: dict[str, Any] = {}
+    values: dict[str, dict[str, Any]] = {part: {} for part in ("", *_PARTS)}
     for name, column in COLUMNS.items():
-        value = document[name]
-        part, _, inner = column.path.partition(".")
-        if inner:
-            parts.setdefault(part, {})[inner] = value
-        else:
-            parts[part] = value
-    flags = parts["flags"]
-    parts["flags"] = tuple(flags.split()) if isinstance(flags, str) else tuple(flags)
-    parts["status"] = Status(parts["status"])
-    parts["speedup"]["verdict"] = Verdict(parts["speedup"]["verdict"])
-    made = {part: kind(**parts[part]) for part, kind in _PARTS.items()}
-    return ComparisonRow(**{**parts, **made})
+        part, _, field_name = column.path.rpartition(".")
+        values[part][field_name] = document[name]
+    own, flags = values.pop(""), document["flags"]
+    own["flags"] = tuple(flags.split()) if isinstance(flags, str) else tuple(flags)
+    own["status"] = Status(own["status"])
+    values["speedup"]["verdict"] = Verdict(document["verdict"])
+    return ComparisonRow(**own, **{part: kind(**values[part]) for part, kind in _PARTS.items()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

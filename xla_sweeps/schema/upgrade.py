@@ -14,26 +14,18 @@ _REFUSED = "refused:"
 
 def unverifiable(document: dict[str, Any]) -> dict[str, Any]:
     """Schema 5 has a status of its own for a mode that cannot be verified, and none for eager."""
-    modes = {label: _unverifiable(label, outcome) for label, outcome in document["modes"].items()}
+    modes = dict(document["modes"])
+    for label, outcome in modes.items():
+        failure = outcome.get("failure") or {"message": ""}
+        message = failure["message"]
+        if outcome["status"] != Status.WRONG_RESULT or not message.startswith(_REFUSED):
+            continue
+        if label == Mode.EAGER:
+            modes[label] = {**outcome, "status": str(Status.OK), "failure": None}
+        else:
+            reason = {**failure, "message": message.removeprefix(_REFUSED).strip()}
+            modes[label] = {**outcome, "status": str(Status.UNVERIFIABLE), "failure": reason}
     return document | {"modes": modes}
-
-
-def _unverifiable(label: str, outcome: Any) -> Any:
-    failure = _mapping(_mapping(outcome).get("failure"))
-    message = failure.get("message")
-    if not isinstance(message, str) or not message.startswith(_REFUSED):
-        return outcome
-    if outcome["status"] != Status.WRONG_RESULT:
-        return outcome
-    if label == Mode.EAGER:
-        return {**outcome, "status": str(Status.OK), "failure": None}
-    message = message.removeprefix(_REFUSED).strip()
-    status = str(Status.UNVERIFIABLE)
-    return {**outcome, "status": status, "failure": {**failure, "message": message}}
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {4: unverifiable}
