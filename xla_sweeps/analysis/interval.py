@@ -244,41 +244,34 @@ class Bounds(NamedTuple):
     low: Numbers
     high: Numbers
 
+    @classmethod
+    def of(cls, interval: Interval) -> Bounds:
+        """Those of one estimate, shape ()."""
+        return cls(*map(np.array, (interval.estimate, interval.low, interval.high)))
+
 
 def difference_of(first: Bounds, second: Bounds) -> Bounds:
     """The second less the first, from intervals of both (method of variance estimates recovery).
 
     Either may have bounds that are not symmetric, and degrees of freedom of its own.
     """
-    value = second.value - first.value
-    below = np.hypot(second.value - second.low, first.high - first.value)
-    above = np.hypot(second.high - second.value, first.value - first.low)
-    return Bounds(value, value - below, value + above)
+    return propagate(operator.sub, second, first)
 
 
-def propagate(
-    function: Callable[[Sequence[float]], float],
-    parts: Sequence[Interval],
-    *,
-    least: float = -math.inf,
-) -> Interval:
-    """The interval of a function of independent estimates, from theirs; nothing is below `least`.
+def propagate(function: Callable[..., Any], *parts: Bounds) -> Bounds:
+    """The interval of a function of independent estimates, from theirs.
 
     Each estimate alone is moved to its bounds, and the changes are added in quadrature.
     """
-    middle = [part.estimate for part in parts]
-    value = function(middle)
-    below = above = 0.0
+    middle = [part.value for part in parts]
+    value = function(*middle)
+    below = above = np.zeros_like(value, dtype=float)
     for place, part in enumerate(parts):
-        changes = [
-            function([*middle[:place], end, *middle[place + 1 :]]) - value
-            for end in (part.low, part.high)
-        ]
-        below += min(0.0, *changes) ** 2
-        above += max(0.0, *changes) ** 2
-    bounds = (value, value - math.sqrt(below), value + math.sqrt(above))
-    estimate, low, high = (max(least, bound) for bound in bounds)
-    return Interval(estimate=estimate, low=low, high=high)
+        ends = [[*middle[:place], end, *middle[place + 1 :]] for end in (part.low, part.high)]
+        low, high = (function(*each) - value for each in ends)
+        below = below + np.minimum(0.0, np.minimum(low, high)) ** 2
+        above = above + np.maximum(0.0, np.maximum(low, high)) ** 2
+    return Bounds(value, value - np.sqrt(below), value + np.sqrt(above))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -407,24 +400,18 @@ def _replicates_to_settle(
 def break_even(extra_s: Bounds, call_s: Bounds, speedup: Bounds) -> Mapping[str, Numbers]:
     """Calls after which extra time is paid back: extra / (call * (1 - 1 / speedup)).
 
-    The logs of its three parts are combined as in `difference_of`. Extra time of which it is not
+    The logs of its three parts are combined as in `propagate`. Extra time of which it is not
     known whether there is any gives the lower bound 0; extra time below 0 is paid back at once.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        extra = [np.log(np.maximum(0.0, seconds)) for seconds in extra_s]
-        call = [np.log(seconds) for seconds in call_s]
-        gain = [np.log1p(-1 / np.maximum(ratio, 1.0)) for ratio in speedup]
-        middle = extra[0] - call[0] - gain[0]
-        below = np.sqrt(
-            (extra[0] - extra[1]) ** 2 + (call[2] - call[0]) ** 2 + (gain[2] - gain[0]) ** 2
-        )
-        above = np.sqrt(
-            (extra[2] - extra[0]) ** 2 + (call[0] - call[1]) ** 2 + (gain[0] - gain[1]) ** 2
-        )
-        most = np.exp(extra[2] - call[1] - gain[1])
+        extra = Bounds(*(np.log(np.maximum(0.0, seconds)) for seconds in extra_s))
+        call = Bounds(*(np.log(seconds) for seconds in call_s))
+        gain = Bounds(*(np.log1p(-1 / np.maximum(ratio, 1.0)) for ratio in speedup))
+        calls = propagate(lambda extra, call, gain: extra - call - gain, extra, call, gain)
+        most = np.exp(extra.high - call.low - gain.low)
         none = ~(extra_s.value > 0)
         return {
-            "break_even_calls": np.exp(middle),
-            "break_even_low": np.where(none, 0.0, np.exp(middle - below)),
-            "break_even_high": np.where(none, most, np.exp(middle + above)),
+            "break_even_calls": np.exp(calls.value),
+            "break_even_low": np.where(none, 0.0, np.exp(calls.low)),
+            "break_even_high": np.where(none, most, np.exp(calls.high)),
         }

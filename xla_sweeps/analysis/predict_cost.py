@@ -8,11 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from xla_sweeps.analysis.estimates import Samples, counting, figure, is_loaded
-from xla_sweeps.analysis.interval import figure_within, interval_of, propagate
+from xla_sweeps.analysis.interval import (
+    Bounds,
+    difference_of,
+    figure_within,
+    interval_of,
+    propagate,
+)
 from xla_sweeps.analysis.measured import measured_of
 from xla_sweeps.analysis.pool import Pool
 from xla_sweeps.analysis.stats import Interval, signed_rank_interval
@@ -148,15 +155,16 @@ def _overhead(size: Size, label: str, reference: str) -> Interval:
     middle, ratio = size.pair(reference, label)
     least = 0.0 if mode_of(label).entry.is_method else -math.inf
 
-    def difference(logs: Sequence[float]) -> float:
-        return 2 * math.exp(logs[0]) * math.sinh(logs[1] / 2)
+    def difference(middle: Any, ratio: Any) -> Any:
+        return 2 * np.exp(middle) * np.sinh(ratio / 2)
 
-    both = propagate(difference, [middle, ratio], least=least)
-    low, high = (  # the sign is that of the ratio, however little of the level is known
-        max(both.low, difference([middle.low, ratio.low])) if ratio.low > 0 else both.low,
-        min(both.high, difference([middle.low, ratio.high])) if ratio.high < 0 else both.high,
-    )
-    return Interval(estimate=both.estimate, low=low, high=max(high, least))
+    both = propagate(difference, Bounds.of(middle), Bounds.of(ratio))
+    value, low, high = map(float, both)
+    if ratio.low > 0:  # the sign is that of the ratio, however little of the level is known
+        low = max(low, float(difference(middle.low, ratio.low)))
+    if ratio.high < 0:
+        high = min(high, float(difference(middle.low, ratio.high)))
+    return Interval(estimate=max(value, least), low=max(low, least), high=max(high, least))
 
 
 def pairs_of(sizes: Iterable[Size], one: str, other: str) -> dict[int, Interval]:
@@ -199,5 +207,4 @@ def _is_slower(first: tuple[Total, Size], other: tuple[Total, Size]) -> bool:
     (fast, size), (slow, there) = first, other
     if size is there and size.has_both(fast.label, slow.label):
         return size.pair(fast.label, slow.label)[1].low > 0
-    longer = propagate(lambda seconds: seconds[1] - seconds[0], [fast.seconds, slow.seconds])
-    return longer.low > 0
+    return bool(difference_of(Bounds.of(fast.seconds), Bounds.of(slow.seconds)).low > 0)

@@ -241,21 +241,16 @@ def steps_of(ways: Sequence[Way]) -> list[Step]:
 
 def pays_from(first: Way, second: Way) -> Interval:
     """Calls of each shape from which the second way takes less; infinite where it never does."""
-    extra = difference_of(_bounds(first.once_s), _bounds(second.once_s))
+    extra = difference_of(Bounds.of(first.once_s), Bounds.of(second.once_s))
     logs = [np.log(one / other) for one, other in zip(first.each, second.each, strict=True)]
     each_s, ratio = first.each_s, _interval("speedup", logs, first.on_gpu).map(math.exp)
     if ratio.estimate <= 1:  # never, but for what the interval leaves open
         gain = each_s.high * (1 - 1 / ratio.high) if ratio.high > 1 else 0.0
-        least = max(0.0, float(extra.low[0])) / gain if gain else math.inf
+        least = max(0.0, float(extra.low)) / gain if gain else math.inf
         return Interval(estimate=math.inf, low=least, high=math.inf)
-    paid = break_even(extra, _bounds(each_s), _bounds(ratio))
-    value, low, high = (float(paid[f"break_even_{name}"][0]) for name in ("calls", "low", "high"))
-    high = math.inf if math.isnan(high) else high
-    return Interval(estimate=value, low=low, high=high)
-
-
-def _bounds(interval: Interval) -> Bounds:
-    return Bounds(*(np.array([each]) for each in (interval.estimate, interval.low, interval.high)))
+    paid = break_even(extra, Bounds.of(each_s), Bounds.of(ratio))
+    value, low, high = map(float, paid.values())
+    return Interval(estimate=value, low=low, high=math.inf if math.isnan(high) else high)
 
 
 def _level(name: str, rounds: Rounds, on_gpu: bool) -> Interval:
