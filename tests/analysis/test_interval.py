@@ -21,15 +21,15 @@ from xla_sweeps.analysis.interval import (
     break_even,
     built_in,
     contrast,
+    decide,
     difference_of,
     error_within,
     errors_of,
     figure_of,
     interval_of,
     judge,
-    verdict_of,
 )
-from xla_sweeps.analysis.stats import interval_about, signed_rank_interval
+from xla_sweeps.analysis.stats import signed_rank_interval
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.row import Figure
 
@@ -135,10 +135,9 @@ def test_a_difference_needs_the_whole_interval_past_the_floor_and_equivalence_th
     None
 ):
     def verdict(middle: float, error: float) -> Verdict:
-        wide, narrow = (
-            interval_about(middle, error, freedom=4, level=level) for level in (0.95, 0.9)
-        )
-        return verdict_of(wide, narrow, floor=0.01)
+        figures = (np.array([one]) for one in (middle, error, 4.0, 0.01))
+        (word,) = decide(*figures)["verdict"]
+        return word
 
     assert verdict(0.1, 0.01) is Verdict.FASTER
     assert verdict(-0.1, 0.01) is Verdict.SLOWER

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from xla_sweeps.analysis import matching, stats
-from xla_sweeps.analysis.interval import contrast, is_noisy, verdict_of
+from xla_sweeps.analysis.interval import contrast, is_noisy
 from xla_sweeps.analysis.matching import ComparedTrial, Side
 from xla_sweeps.analysis.noise import Day, days_of
 from xla_sweeps.analysis.pool import NOTHING
@@ -337,7 +337,7 @@ def _changes(
                 high=math.exp(result.interval.high),
                 p_value=result.p_value,
                 q_value=1.0,
-                verdict=verdict_of(result.interval, result.narrower, floor=floor),
+                verdict=result.verdict,
                 contaminated=a.contaminated or b.contaminated,
                 floor=floor,
                 replicates_a=a.replicates,

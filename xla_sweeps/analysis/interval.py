@@ -276,10 +276,10 @@ def propagate(function: Callable[..., Any], *parts: Bounds) -> Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contrast:
-    """Difference of two logs: intervals at `LEVEL` and at `NARROWER`, and its standard error."""
+    """Difference of two logs, and its standard error."""
 
     interval: Interval
-    narrower: Interval
+    verdict: Verdict
     p_value: float
     error: float
     freedom: float
@@ -307,14 +307,14 @@ def contrast(
     variance, freedom = _sum_of([variance, shift[1] ** 2], [own, shift[2]])
     error = math.sqrt(variance)
     middle = second[0].mean - first[0].mean - shift[0]
-    interval, narrower = (
-        stats.interval_about(middle, error, freedom=freedom, level=level)
-        for level in (LEVEL, NARROWER)
-    )
-    excess = np.array([abs(middle) - math.log1p(floor)])
-    p_value = float(_p_values(excess, np.array([error]), np.array([freedom]))[0])
+    made = decide(*(np.array([one]) for one in (middle, error, freedom, floor)))
+    low, high, p_value = (float(made[name][0]) for name in ("low", "high", "p_value"))
     return Contrast(
-        interval=interval, narrower=narrower, p_value=p_value, error=error, freedom=freedom
+        interval=Interval(estimate=middle, low=low, high=high),
+        verdict=made["verdict"][0],
+        p_value=p_value,
+        error=error,
+        freedom=freedom,
     )
 
 
@@ -325,55 +325,44 @@ def _sum_of(variances: Sequence[float], freedoms: Sequence[float]) -> tuple[floa
     return total, total**2 / shares if shares else math.inf
 
 
-def verdict_of(interval: Interval, narrower: Interval, *, floor: float) -> Verdict:
-    """Verdict on a log speedup: faster or slower where the whole interval lies past the floor.
+def decide(logs: Numbers, error: Numbers, freedom: Numbers, floor: Numbers) -> dict[str, Any]:
+    """Verdict, p-value and the bounds of both intervals of log ratios, by their names in columns.
 
-    Equivalent where the narrower one, at 90 %, lies inside it: two one-sided 5 % tests.
+    Faster or slower where the whole interval lies past the floor, so exactly where the two-sided
+    p-value against the hypothesis that the truth lies within the floor is below 0.05; equivalent
+    where the narrower interval, at 90 %, lies inside the floor: two one-sided 5 % tests.
     """
-    ends = (np.array([end]) for end in (interval.low, interval.high, narrower.low, narrower.high))
-    return _verdicts(*ends, bound=np.array([math.log1p(floor)]))[0]
-
-
-def _verdicts(
-    low: Numbers, high: Numbers, low_90: Numbers, high_90: Numbers, *, bound: Numbers
-) -> list[Verdict]:
-    """The verdict of each log ratio, from the bounds of both intervals and the floor's log."""
-    places = np.select(
-        [low > bound, high < -bound, (low_90 > -bound) & (high_90 < bound)], [0, 1, 2], 3
-    )
+    wide, narrow = (reach_of(error, freedom, level=level) for level in (LEVEL, NARROWER))
+    ends = {"low": logs - wide, "high": logs + wide}
+    ends |= {"low_90": logs - narrow, "high_90": logs + narrow}
+    bound = np.log1p(floor)
+    settled = [
+        ends["low"] > bound,
+        ends["high"] < -bound,
+        (ends["low_90"] > -bound) & (ends["high_90"] < bound),
+    ]
     words = (Verdict.FASTER, Verdict.SLOWER, Verdict.EQUIVALENT, Verdict.AMBIGUOUS)
-    return [words[place] for place in places]
-
-
-def _p_values(excess: Numbers, error: Numbers, freedom: Numbers) -> Numbers:
-    """Two-sided p-values against the hypothesis that the truth lies within a floor."""
+    verdicts = [words[place] for place in np.select(settled, [0, 1, 2], 3)]
+    excess = np.abs(logs) - bound
     with np.errstate(divide="ignore", invalid="ignore"):
-        p_value = 2 * stats.special().stdtr(freedom, -excess / error)
-    return np.where(error > 0, np.fmin(1.0, p_value), np.where(excess > 0, 0.0, 1.0))
+        p_value = np.fmin(1.0, 2 * stats.special().stdtr(freedom, -excess / error))
+    p_value = np.where(error > 0, p_value, np.where(excess > 0, 0.0, 1.0))
+    return {"verdict": verdicts, "p_value": p_value, **ends}
 
 
 def judge(figures: Sequence[Figure], priors: Sequence[Prior], floor: Numbers) -> dict[str, Any]:
-    """The columns of speedups that depend on other trials, by their names in `SpeedupColumns`.
-
-    A verdict is a difference exactly where the p-value is below 0.05.
-    """
+    """The columns of speedups that depend on other trials, by their names in `SpeedupColumns`."""
     error, freedom = errors_of(figures, priors)
-    logs, bound = np.array([one.mean for one in figures]), np.log1p(floor)
-    wide, narrow = (reach_of(error, freedom, level=level) for level in (LEVEL, NARROWER))
-    verdicts = _verdicts(logs - wide, logs + wide, logs - narrow, logs + narrow, bound=bound)
-    is_clear = np.array([verdict.is_clear for verdict in verdicts], dtype=bool)
+    logs = np.array([one.mean for one in figures])
+    made = decide(logs, error, freedom, floor)
+    is_clear = np.array([verdict.is_clear for verdict in made["verdict"]], dtype=bool)
     replicates = np.array([one.replicates for one in figures], dtype=float)
-    more = _replicates_to_settle(replicates, error, np.abs(logs) - bound, freedom)
+    more = _replicates_to_settle(replicates, error, np.abs(logs) - np.log1p(floor), freedom)
     more[[one.loaded for one in figures]] = MOST_TO_SETTLE + 1
-    return {
-        "verdict": verdicts,
-        "excluded_above": np.expm1(np.abs(logs) + narrow),
+    return made | {
+        "excluded_above": np.expm1(np.maximum(made["high_90"], -made["low_90"])),
         "replicates_to_settle": np.where(is_clear, np.nan, more),
-        "low": np.exp(logs - wide),
-        "high": np.exp(logs + wide),
-        "low_90": np.exp(logs - narrow),
-        "high_90": np.exp(logs + narrow),
-        "p_value": _p_values(np.abs(logs) - bound, error, freedom),
+        **{end: np.exp(made[end]) for end in ("low", "high", "low_90", "high_90")},
     }
 
 
