@@ -8,14 +8,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
+import numpy as np
 
-from xla_sweeps.analysis import speedup, stats
-from xla_sweeps.analysis.energy import energy_of, idle_power_of
-from xla_sweeps.analysis.estimates import LATENCY, Samples, counting, figure
-from xla_sweeps.analysis.interval import figure_of
-from xla_sweeps.analysis.pool import Key
-from xla_sweeps.schema.comparisons import by_role, comparison_pairs
-from xla_sweeps.schema.measurement import Flag, Round, Status
+from xla_sweeps.analysis import stats
+from xla_sweeps.analysis.estimates import LATENCY, Samples, Seconds, counting, figure
+from xla_sweeps.analysis.interval import (
+    MIN_REPLICATES,
+    built_in,
+    contrast,
+    figure_of,
+    figure_within,
+)
+from xla_sweeps.analysis.pool import ACROSS, Key
+from xla_sweeps.schema.comparisons import by_role, comparison_pairs, is_aa_pair
+from xla_sweeps.schema.measurement import Flag, ModeOutcome, Round, Status
 from xla_sweeps.schema.modes import Entry, Mode, mode_of
 from xla_sweeps.schema.record import Record, build_of, newest
 from xla_sweeps.schema.row import Figure
@@ -27,6 +33,11 @@ PASS_GROUP = 5
 
 40 of them say as much as 16 others.
 """
+
+NOT_AVAILABLE = "not available: "
+"""Beginning of what stands in place of the energy's source."""
+
+_LEAST_PASSES = 2  # the fewest passes of a replicate that say how passes differ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +112,7 @@ def figures_of(trial: Measured) -> dict[Key, Figure]:
             share = figure("input_share", trial.samples, alone, label)
             made.append(share and msgspec.structs.replace(share, labels=(label,)))
         values: dict[str, list[float | None]] = {
-            "prepare": [speedup.prepare_s(outcome) for outcome in compiled],
+            "prepare": [prepare_s(outcome) for outcome in compiled],
             "copy_input": [outcome.copies_s.get("input") for outcome in outcomes],
             "copy_output": [outcome.copies_s.get("output") for outcome in outcomes],
         }
@@ -114,7 +125,7 @@ def figures_of(trial: Measured) -> dict[Key, Figure]:
     for pair in comparison_pairs(trial.labels):
         made += [figure(name, trial.samples, *pair) for name in ("speedup", LATENCY)]
         counted, contaminated = counting(trial.samples, *pair)
-        made.append(None if contaminated else speedup.across_of(counted, *pair, on_gpu=on_gpu))
+        made.append(None if contaminated else across_of(counted, *pair, on_gpu=on_gpu))
         made.append(_figure("memory", pair, _memory_ratios(trial.counted, *pair), False))
     return {
         (one.name, one.labels): msgspec.structs.replace(one, on_gpu=on_gpu)
@@ -184,3 +195,89 @@ def _sustained_ratio(records: Sequence[Record], label: str) -> Figure | None:
             late = alone[len(alone) // 2 :]
             ratios.append(statistics.median(late) / statistics.median(rounds))
     return _figure("sustained", (label,), ratios, False)
+
+
+def across_of(
+    counted: Sequence[Seconds], baseline: str, candidate: str, *, on_gpu: bool
+) -> Figure | None:
+    """An A/A pair across processes: the baseline in every second one over its copy in the others.
+
+    Nothing pairs the two, so drift and what differs between processes are in it. None for other
+    pairs, and for fewer than three replicates a side. The figure's `within` is its whole variance.
+    """
+    if not is_aa_pair(baseline, candidate) or len(counted) < 2 * MIN_REPLICATES:
+        return None
+    sides = []
+    for place, half in enumerate((counted[::2], counted[1::2])):
+        within = [stats.signed_rank_interval(np.log(call_s[:, place])) for call_s in half]
+        figure = figure_within("call", (baseline,), within, list(map(len, half)))
+        sides.append((figure, built_in("call", on_gpu=on_gpu)))
+    difference = contrast(sides[1], sides[0], floor=0.0)
+    return Figure(
+        name=ACROSS,
+        labels=(baseline, candidate),
+        replicates=len(counted),
+        mean=difference.interval.estimate,
+        within=difference.error**2,
+        between=0.0,
+        scatter=statistics.fmean(figure.scatter for figure, _ in sides),
+    )
+
+
+def prepare_s(times: ModeOutcome) -> float | None:
+    """Trace and first call of a mode in a replicate, seconds; None if not known."""
+    return None if times.first_call_s is None else (times.trace_s or 0.0) + times.first_call_s
+
+
+def energy_of(records: Sequence[Record], label: str) -> Figure | None:
+    """Joules of one sample of a mode that ran alone."""
+    passes = [
+        [
+            one.joules / (one.calls * record.trial.samples)
+            for one in record.modes[label].energy
+            if one.calls and not one.dirty
+        ]
+        for record in _with_energy(records)
+        if label in record.modes
+    ]
+    return _figure_of_passes("energy", (label,), passes)
+
+
+def idle_power_of(records: Sequence[Record]) -> Figure | None:
+    """Watts of the device before the modes ran alone."""
+    passes = [
+        [one.joules / one.elapsed_s for one in record.energy.idle if not one.dirty]
+        for record in _with_energy(records)
+        if record.energy
+    ]
+    return _figure_of_passes("idle_power", (), passes)
+
+
+def source_of(records: Sequence[Record]) -> str:
+    """The counter that gave the figures, or why there are none; "" where none were asked for."""
+    asked = [record for record in records if record.energy]
+    for record in reversed(_with_energy(asked)):
+        clean = [sum(not one.dirty for one in mode.energy) for mode in record.modes.values()]
+        if record.energy and any(count >= _LEAST_PASSES for count in clean):
+            return record.energy.counter
+    problems = [record.energy.problem for record in asked if record.energy]
+    passes = [one for record in asked for mode in record.modes.values() for one in mode.energy]
+    reasons = [*(one.dirty for one in passes if one.dirty), *filter(None, problems)]
+    return f"{NOT_AVAILABLE}{(reasons or ['no mode was measured'])[-1]}" if asked else ""
+
+
+def _with_energy(records: Iterable[Record]) -> list[Record]:
+    return [record for record in records if record.energy and not record.energy.problem]
+
+
+def _figure_of_passes(
+    name: str, labels: tuple[str, ...], replicates: Iterable[Sequence[float]]
+) -> Figure | None:
+    """A figure from the passes of each replicate, whose spread is the replicate's own error."""
+    within = []
+    for passes in replicates:
+        if len(passes) >= _LEAST_PASSES:
+            logs = list(map(math.log, passes))
+            error, freedom = statistics.stdev(logs) / math.sqrt(len(logs)), len(logs) - 1
+            within.append(stats.interval_about(statistics.fmean(logs), error, freedom=freedom))
+    return figure_within(name, labels, within) if within else None

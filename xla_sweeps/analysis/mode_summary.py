@@ -7,10 +7,9 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from xla_sweeps.analysis import speedup
 from xla_sweeps.analysis.estimates import Seconds, counting
 from xla_sweeps.analysis.interval import interval_alone
-from xla_sweeps.analysis.measured import Measured
+from xla_sweeps.analysis.measured import Measured, prepare_s
 from xla_sweeps.analysis.pool import Key
 from xla_sweeps.schema.columns import ModeColumns
 from xla_sweeps.schema.measurement import Agreement, Failure, ModeOutcome, Status
@@ -40,7 +39,7 @@ def summarize_mode(trial: Measured, figures: Mapping[Key, Figure], label: str) -
     outcomes = [record.modes[label] for record in trial.counted if label in record.modes]
     blocks = [one[:, 0] for one in counted]
     agreements = [outcome.agreement for outcome in outcomes if outcome.agreement]
-    prepare_s = _median(map(speedup.prepare_s, outcomes))
+    prepared_s = _median(map(prepare_s, outcomes))
     memory = max(_present(one.steady_memory_bytes or None for one in outcomes), default=None)
     on_gpu = any(record.on_gpu for record in trial.records)
     largest = max(
@@ -53,7 +52,7 @@ def summarize_mode(trial: Measured, figures: Mapping[Key, Figure], label: str) -
         columns=ModeColumns(
             mode=label,
             **_figure_columns(figures, label, trial.records[0].trial.samples),
-            compile_s=prepare_s,
+            compile_s=prepared_s,
             memory_bytes=memory,
             last_batch_compile_s=_median(outcome.last_batch_compile_s for outcome in outcomes),
             jit_compile=_jit_compile(outcomes),

@@ -8,12 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from xla_sweeps.analysis import provenance, stats
-from xla_sweeps.analysis.energy import idle_power_of, source_of
 from xla_sweeps.analysis.estimates import LATENCY, Samples, Seconds, counting, intervals
-from xla_sweeps.analysis.interval import FREEDOM, MIN_REPLICATES, built_in, contrast, figure_within
+from xla_sweeps.analysis.interval import FREEDOM
+from xla_sweeps.analysis.measured import idle_power_of, source_of
 from xla_sweeps.analysis.pool import ACROSS, MIN_FLOOR, Key
 from xla_sweeps.schema.columns import (
     FailureColumns,
@@ -22,14 +20,13 @@ from xla_sweeps.schema.columns import (
     SpeedupColumns,
     Verdict,
 )
-from xla_sweeps.schema.comparisons import headline_pairs, is_aa_pair
+from xla_sweeps.schema.comparisons import headline_pairs
 from xla_sweeps.schema.measurement import (
     NOT_REACHED,
     UNFINISHED,
     Failure,
     Flag,
     Flagged,
-    ModeOutcome,
     Phase,
     Status,
 )
@@ -204,33 +201,6 @@ def _speedup(
     )
 
 
-def across_of(
-    counted: Sequence[Seconds], baseline: str, candidate: str, *, on_gpu: bool
-) -> Figure | None:
-    """An A/A pair across processes: the baseline in every second one over its copy in the others.
-
-    Nothing pairs the two, so drift and what differs between processes are in it. None for other
-    pairs, and for fewer than three replicates a side. The figure's `within` is its whole variance.
-    """
-    if not is_aa_pair(baseline, candidate) or len(counted) < 2 * MIN_REPLICATES:
-        return None
-    sides = []
-    for place, half in enumerate((counted[::2], counted[1::2])):
-        within = [stats.signed_rank_interval(np.log(call_s[:, place])) for call_s in half]
-        figure = figure_within("call", (baseline,), within, list(map(len, half)))
-        sides.append((figure, built_in("call", on_gpu=on_gpu)))
-    difference = contrast(sides[1], sides[0], floor=0.0)
-    return Figure(
-        name=ACROSS,
-        labels=(baseline, candidate),
-        replicates=len(counted),
-        mean=difference.interval.estimate,
-        within=difference.error**2,
-        between=0.0,
-        scatter=statistics.fmean(figure.scatter for figure, _ in sides),
-    )
-
-
 def _across(figure: Figure | None) -> dict[str, Any]:
     """Columns of `across_of`; both sides are taken to vary alike."""
     if figure is None:
@@ -259,11 +229,6 @@ def disagreement(row: ComparisonRow) -> float | None:
         return None
     ratio, floor = rates[1] / rates[0], 1 + row.speedup.floor
     return None if low / floor <= ratio <= high * floor else ratio
-
-
-def prepare_s(times: ModeOutcome) -> float | None:
-    """Trace and first call of a mode in a replicate, seconds; None if not known."""
-    return None if times.first_call_s is None else (times.trace_s or 0.0) + times.first_call_s
 
 
 def _says_nothing(flagged: Flagged, record: Record) -> bool:

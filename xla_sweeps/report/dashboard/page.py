@@ -21,8 +21,8 @@ from importlib import resources
 from typing import Any
 
 from xla_sweeps.analysis.cost import COST_COLUMNS
-from xla_sweeps.analysis.energy import NOT_AVAILABLE
 from xla_sweeps.analysis.interval import MOST_TO_SETTLE
+from xla_sweeps.analysis.measured import NOT_AVAILABLE
 from xla_sweeps.report import advice, sentences
 from xla_sweeps.schema.comparisons import headline_of
 from xla_sweeps.schema.modes import MODES, SCENARIOS, Execution

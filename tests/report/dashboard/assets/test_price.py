@@ -12,7 +12,7 @@ from dashboard_page import Study, bring, saved_lines, turn, visit, write_page
 from synthetic_rows import WRONG, pair_row
 
 from xla_sweeps.analysis.cost import costs_of
-from xla_sweeps.analysis.energy import NOT_AVAILABLE
+from xla_sweeps.analysis.measured import NOT_AVAILABLE
 from xla_sweeps.report.dashboard.page import PACKAGE
 
 pytestmark = pytest.mark.browser
