@@ -148,27 +148,16 @@ class Samples:
         self, rounds: Sequence[Round], *, contaminated: bool = False, on_gpu: bool = False
     ) -> None:
         self.contaminated, self.on_gpu = contaminated, on_gpu
-        blocks = [{block.mode: block for block in one.blocks} for one in rounds]
-        labels = list(dict.fromkeys(label for by_mode in blocks for label in by_mode))
-        self._place = {label: place for place, label in enumerate(labels)}
-        self.fill_shares = {
-            label: max(
-                by_mode[label].fill_ns / by_mode[label].elapsed_ns
-                for by_mode in blocks
-                if label in by_mode
-            )
-            for label in labels
-        }
+        blocks = [(one, {block.mode: block for block in one.blocks}) for one in rounds]
+        self.fill_shares: dict[str, float] = {}
+        for block in (block for one in rounds for block in one.blocks):
+            share = block.fill_ns / block.elapsed_ns
+            self.fill_shares[block.mode] = max(share, self.fill_shares.get(block.mode, 0.0))
         self._streams, self._singles = (
-            np.array(
-                [
-                    [
-                        of(by_mode.get(label), one)
-                        for by_mode, one in zip(blocks, rounds, strict=True)
-                    ]
-                    for label in labels
-                ]
-            ).reshape(len(labels), len(rounds), 2)
+            {
+                label: np.array([of(by_mode.get(label), one) for one, by_mode in blocks])
+                for label in self.fill_shares
+            }
             for of in (_of_stream, _of_singles)
         )
         self._quiet = np.array([not one.dirty for one in rounds], dtype=bool)
@@ -185,11 +174,10 @@ class Samples:
         return self._kept[key]
 
     def _call_s(self, labels: tuple[str, ...], contaminated: bool, single: bool) -> Seconds:
-        if not {*labels} <= self._place.keys():
+        if not {*labels} <= self.fill_shares.keys():
             return np.empty((0, len(labels)))
-        chosen = (self._singles if single else self._streams)[
-            [self._place[label] for label in labels]
-        ]
+        table = self._singles if single else self._streams
+        chosen = np.stack([table[label] for label in labels])
         counts = ~np.isnan(chosen[:, :, 0]).any(axis=0)
         counts = counts if contaminated else counts & self._quiet
         inputs = chosen[:, counts, 1].max(axis=0).astype(int)
