@@ -204,12 +204,3 @@ def test_a_sudden_change_is_found_and_noise_is_none() -> None:
     shifted = [stats.shifts(one, by=0.1, chance=0.0075) for one in noise]
     assert sum(shifted) >= 0.9 * len(shifted)
     assert not stats.shifts([1.0, 2.0, 1.0, 2.0], by=0.1, chance=0.02)
-
-
-@given(
-    st.lists(st.floats(-30, 30), min_size=1, max_size=60),
-    st.sampled_from([0.0, 0.25, 0.5, 0.9, 0.99, 1.0]),
-)
-def test_a_quantile_is_numpys_to_the_last_bit(values: list[float], share: float) -> None:
-    ordered = np.sort(np.array(values))
-    assert stats._quantile_of(ordered, share) == float(np.quantile(ordered, share))

@@ -124,7 +124,7 @@ def log_quantile(
     """
     logs = np.log(np.asarray(values, dtype=float))
     ordered = np.sort(logs)
-    middle = _quantile_of(ordered, share)
+    middle = float(np.quantile(ordered, share))
     variance = ordered.size * share * (1 - share)
     starts = np.arange(0, logs.size, group)
     if group > 1 < starts.size:
@@ -134,14 +134,6 @@ def log_quantile(
     ranks = np.clip(ordered.size * share + np.array([-reach, reach]), 0, ordered.size - 1)
     low, high = ordered[ranks.astype(int)]
     return middle, float(high - low) / 2 / 1.96
-
-
-def _quantile_of(ordered: _Numbers, share: float) -> float:
-    """`numpy.quantile` of ordered values, to the last bit, without its overhead."""
-    below, between = divmod((ordered.size - 1) * share, 1)
-    low, high = ordered[int(below)], ordered[min(int(below) + 1, ordered.size - 1)]
-    step = high - low
-    return float(low + step * between if between < 0.5 else high - step * (1 - between))
 
 
 def q_values(p_values: Sequence[float]) -> list[float]:
