@@ -159,14 +159,10 @@ def check_size(metadata: pyarrow.parquet.FileMetaData, trials: int) -> None:
         ValueError: it does, or states more bytes than such rows need.
     """
     rows = max(_MIN_ROWS, _ROWS_OF_TRIAL * trials)
-    values, size = [0] * metadata.num_columns, 0
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        for index in range(metadata.num_columns):
-            column = group.column(index)
-            values[index] += column.num_values
-            size += column.total_uncompressed_size
-    most = max(metadata.num_rows, *values)
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    columns = [[group.column(index) for group in groups] for index in range(metadata.num_columns)]
+    most = max(metadata.num_rows, *(sum(part.num_values for part in each) for each in columns))
+    size = sum(part.total_uncompressed_size for each in columns for part in each)
     if most > rows or size > rows * _ROW_BYTES:
         raise ValueError(
             f"holds {most:,} rows and {size / 2**20:,.0f} MiB unpacked, more than {trials:,} "
