@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
+import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from xla_sweeps.analysis import stats
-from xla_sweeps.analysis.ranking import SETTING
+from xla_sweeps.analysis.interval import Numbers
+from xla_sweeps.analysis.ranking import SETTING, number
 from xla_sweeps.schema.columns import MEASURED, Verdict
 from xla_sweeps.schema.comparisons import by_count, headline_of
 from xla_sweeps.schema.measurement import UNFINISHED
@@ -25,24 +26,20 @@ MIN_FOR_SPREAD = 8  # models from which on it is said where 8 of 10 pairs lie
 PREFERENCE = ("replicates", "measured_at", "trial_id")
 """Columns by which the row of a question is chosen: the greatest answers."""
 
-_TEXTS = ("scenario", "baseline", "candidate", "origin", "model")
+_SIDES = ("origin", "scenario", "baseline", "candidate")
 
 _FIGURES = ("speedup", "p_value", "compile_s_extra", "break_even_calls")
 
 LIKE = ("device", *SETTING)
 """Columns that rows must share to have a mean or a cost of all of them."""
 
-SUMMED = tuple(dict.fromkeys((*_TEXTS, "verdict", *_FIGURES, *LIKE)))
+SUMMED = tuple(dict.fromkeys((*_SIDES, "model", "verdict", *_FIGURES, *LIKE)))
 """Columns that `overview_of` needs."""
 
 ASKED = (*QUESTION, *PREFERENCE)
 """Columns that `answering` needs."""
 
-Numbers = npt.NDArray[np.float64]
-
 _COUNTED = ("faster", "slower", "equivalent", "ambiguous", "failed")
-
-_Words = npt.NDArray[np.object_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,78 +137,56 @@ def devices_of(columns: Mapping[str, Sequence[Any]]) -> dict[str, Overview]:
 
 def overview_of(columns: Mapping[str, Sequence[Any]], *, baseline: str = "") -> Overview:
     """The overview from columns of equal length, by name, or against another baseline."""
-    text = {name: np.asarray(columns[name], dtype=object) for name in _TEXTS}
-    measured = text["origin"] == MEASURED
-    scenario = next(iter(by_count(text["scenario"][measured])), str(Scenario.CALL))
+    sides = list(zip(*(columns[name] for name in _SIDES), strict=True))
+    scenarios = by_count(scenario for origin, scenario, *_ in sides if origin == MEASURED)
+    scenario = next(iter(scenarios), str(Scenario.CALL))
     usual, candidate = headline_of(scenario)
-    baseline = baseline or usual
-    chosen = (
-        measured
-        & (text["scenario"] == scenario)
-        & (text["baseline"] == baseline)
-        & (text["candidate"] == candidate)
-    )
-    verdict = np.asarray([str(word) for word in columns["verdict"]], dtype=object)
-    missing = verdict == str(Verdict.NOT_MEASURED)
-    not_measured = int(np.count_nonzero(chosen & missing))
-    chosen &= ~missing
-    verdict, model = verdict[chosen], text["model"][chosen]
-    speedup, p_value, extra, calls = (
-        np.asarray(columns[name], dtype=float)[chosen] for name in _FIGURES
-    )
-    compared = ~np.isnan(speedup)
-    like = zip(*(columns[name] for name in LIKE), strict=True)
-    own = itertools.compress(like, chosen.tolist())
-    settings = set(itertools.compress(own, compared.tolist()))
-    values = speedup[compared]
-    mean, models = geometric_mean(values, model[compared])
+    wanted = (MEASURED, scenario, baseline or usual, candidate)
+    places = [place for place, side in enumerate(sides) if side == wanted]
+    own = [{name: columns[name][place] for name in SUMMED} for place in places]
+    pairs = [row for row in own if row["verdict"] != Verdict.NOT_MEASURED]
+    compared = [row for row in pairs if number(row["speedup"]) is not None]
+    costly = [row for row in compared if number(row["compile_s_extra"]) is not None]
+    priced = [row["break_even_calls"] for row in costly if row["verdict"] != Verdict.AMBIGUOUS]
+    calls = [math.inf if number(one) is None else one for one in priced]
+    values = [row["speedup"] for row in compared]
+    mean, models = geometric_mean(values, [row["model"] for row in compared])
     spread_low, spread_high = spread(values, models)
-    costly = compared & ~np.isnan(extra)
+    settings = {tuple(row[name] for name in LIKE) for row in compared}
     is_alike = len(settings) < 2
-    counts = Counter(verdict.tolist())
+    extra_s = statistics.median(row["compile_s_extra"] for row in costly) if costly else None
+    median = statistics.median(calls) if calls else math.inf
+    counts = Counter(str(row["verdict"]) for row in pairs)
     return Overview(
         scenario=scenario,
-        baseline=baseline,
+        baseline=baseline or usual,
         candidate=candidate,
-        pairs=len(verdict),
-        not_measured=not_measured,
+        pairs=len(pairs),
+        not_measured=len(own) - len(pairs),
         **{word: counts[word] for word in _COUNTED},
-        compared=int(np.count_nonzero(compared)),
+        compared=len(compared),
         models=models,
         settings=len(settings),
-        low=float(values.min()) if values.size else None,
-        high=float(values.max()) if values.size else None,
+        low=min(values, default=None),
+        high=max(values, default=None),
         geomean=mean if is_alike else None,
         spread_low=spread_low if is_alike else None,
         spread_high=spread_high if is_alike else None,
-        discoveries=discoveries(p_value[compared]),
-        median_extra_compile_s=float(np.median(extra[costly]))
-        if is_alike and costly.any()
-        else None,
-        **_pay_back(calls[costly & (verdict != str(Verdict.AMBIGUOUS))], is_alike=is_alike),
+        discoveries=discoveries(np.array([row["p_value"] for row in compared], dtype=float)),
+        median_extra_compile_s=extra_s if is_alike else None,
+        priced=len(priced),
+        median_break_even_calls=median if is_alike and math.isfinite(median) else None,
+        never=sum(number(one) is None for one in priced),
     )
 
 
-def _pay_back(calls: Numbers, *, is_alike: bool) -> dict[str, Any]:
-    """Median calls after which compiling pays back, and how many pairs never do."""
-    never = np.isnan(calls)
-    median = float(np.median(np.where(never, np.inf, calls))) if calls.size else math.inf
-    return {
-        "priced": calls.size,
-        "median_break_even_calls": median if is_alike and math.isfinite(median) else None,
-        "never": int(np.count_nonzero(never)),
-    }
-
-
-def geometric_mean(
-    values: Sequence[float] | Numbers, models: Sequence[str] | _Words
-) -> tuple[float | None, int]:
+def geometric_mean(values: Sequence[float], models: Sequence[str]) -> tuple[float | None, int]:
     """Geometric mean of positive values, and the number of models.
 
     Each model counts once: its sizes, batches and devices are not independent. It has no interval:
     models are chosen, not drawn at random.
     """
-    if not len(values):
+    if not values:
         return None, 0
     codes: dict[str, int] = {}
     unit = np.array([codes.setdefault(name, len(codes)) for name in models])
@@ -219,7 +194,7 @@ def geometric_mean(
     return math.exp(means.mean()), means.size
 
 
-def spread(values: Sequence[float] | Numbers, models: int) -> tuple[float | None, float | None]:
+def spread(values: Sequence[float], models: int) -> tuple[float | None, float | None]:
     """Range of 8 of 10 values, the 10th and the 90th percentile; None for few models."""
     if models < MIN_FOR_SPREAD:
         return None, None

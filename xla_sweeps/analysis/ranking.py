@@ -100,14 +100,14 @@ def entries_of(columns: Mapping[str, Sequence[Any]]) -> list[Entry]:
         size, setting = int(row["resolution_px"]), tuple(row[name] for name in SETTING)
         place = Place(size, setting, row["device"], row["origin"] == IMPORTED)
         for side, prefix in _SIDES.items():
-            value, low, high = (_number(row[f"{prefix}{name}"]) for name in _RATE)
+            value, low, high = (number(row[f"{prefix}{name}"]) for name in _RATE)
             if row[side] and value:
                 entries[place, row["model"], row["source"], row[side]] = Entry(
                     place=place,
                     mode=row[side],
                     model=row["model"],
                     family=row["family"],
-                    params=_number(row["params"]),
+                    params=number(row["params"]),
                     replicates=int(row["replicates"]),
                     value=value,
                     low=low,
@@ -119,10 +119,10 @@ def entries_of(columns: Mapping[str, Sequence[Any]]) -> list[Entry]:
 
 def _gains_of(row: Mapping[str, Any]) -> dict[str, Any]:
     """The gains of a candidate over its baseline, if both sides and the speedup are known."""
-    speedup, rate = _number(row["speedup"]), _number(row["baseline_throughput_samples_per_s"])
+    speedup, rate = number(row["speedup"]), number(row["baseline_throughput_samples_per_s"])
     if not speedup or not rate:
         return {}
-    ends = (_number(row[name]) for name in _SPEEDUP[1:])
+    ends = (number(row[name]) for name in _SPEEDUP[1:])
     low, high = (None if end is None else end - 1 for end in ends)
     ratio = (speedup - 1, low, high)
     absolute, percent = (
@@ -237,10 +237,11 @@ def inversions(
             if (larger.low or larger.value) > (smaller.high or smaller.value):
                 ratio = larger.value / smaller.value
                 inverted.append(Inversion(larger=larger, smaller=smaller, ratio=ratio))
-    number = Counter((one.larger.place.device, one.larger.mode) for one in inverted)
-    counts = {key: (number[key], pairs[key]) for key in sorted(pairs)}
+    times = Counter((one.larger.place.device, one.larger.mode) for one in inverted)
+    counts = {key: (times[key], pairs[key]) for key in sorted(pairs)}
     return sorted(inverted, key=lambda one: -one.ratio), counts
 
 
-def _number(value: Any) -> float | None:
+def number(value: Any) -> float | None:
+    """A number; None where it is missing, as None or NaN."""
     return None if value is None or math.isnan(value) else float(value)
