@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pyarrow
 import pytest
 
-from xla_sweeps.analysis.cost import costs_of, per_million
+from xla_sweeps.analysis.cost import COSTS, per_million
+from xla_sweeps.store.table import add_price
 
 
 def test_a_million_samples_cost_the_hours_that_they_take() -> None:
@@ -13,9 +15,11 @@ def test_a_million_samples_cost_the_hours_that_they_take() -> None:
 
 
 def test_the_fastest_bound_is_the_cheapest_and_a_missing_interval_stays_missing() -> None:
-    row = {"throughput_samples_per_s": 1000.0, "throughput_low": 500.0, "throughput_high": 2000.0}
-    assert costs_of(row, 3.6) == pytest.approx(
-        {"cost_per_million": 1.0, "cost_per_million_low": 0.5, "cost_per_million_high": 2.0}
-    )
-    published = {**row, "throughput_low": None, "throughput_high": None}
-    assert costs_of(published, 3.6)["cost_per_million_low"] is None
+    rates = {"throughput_samples_per_s": 1000.0, "throughput_low": 500.0, "throughput_high": 2000.0}
+    table = add_price(pyarrow.table({name: [rate, None] for name, rate in rates.items()}), 3.6)
+    costs = {name: table[name].to_pylist() for name in COSTS}
+    assert costs == {
+        "cost_per_million": [pytest.approx(1.0), None],
+        "cost_per_million_low": [pytest.approx(0.5), None],
+        "cost_per_million_high": [pytest.approx(2.0), None],
+    }

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from xla_sweeps.analysis.cost import COST_COLUMNS
+from xla_sweeps.analysis.cost import COSTS
 from xla_sweeps.errors import REMOVED, ConfigError, did_you_mean, unknown_name
 from xla_sweeps.schema.columns import RESULT, Verdict
 from xla_sweeps.schema.measurement import Flagged, Status
@@ -89,7 +89,7 @@ _WORDS: Mapping[str, type[StrEnum]] = {
 
 _KINDS: Mapping[str, type] = {
     **{name: column.kind for name, column in COLUMNS.items()},
-    **dict.fromkeys(COST_COLUMNS, float),
+    **dict.fromkeys(COSTS, float),
 }
 
 Mask = npt.NDArray[np.bool_]

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from xla_sweeps.analysis.cost import COST_COLUMNS, THROUGHPUTS, costs_of
+from xla_sweeps.analysis.cost import COSTS, per_million
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, columns_of, row_of
 from xla_sweeps.store.store import Store
 
@@ -54,10 +54,9 @@ def add_price(table: pyarrow.Table, price_per_hour: float) -> pyarrow.Table:
     """The table with the price of a million samples and its interval as its last columns."""
     import pyarrow
 
-    costs = [costs_of(row, price_per_hour) for row in table.select(list(THROUGHPUTS)).to_pylist()]
-    for name in COST_COLUMNS:
-        values = pyarrow.array([cost[name] for cost in costs], pyarrow.float64())
-        table = table.append_column(name, values)
+    for name, throughput in COSTS.items():
+        costs = [per_million(rate, price_per_hour) for rate in table[throughput].to_pylist()]
+        table = table.append_column(name, pyarrow.array(costs, pyarrow.float64()))
     return table
 
 

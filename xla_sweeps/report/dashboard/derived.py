@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xla_sweeps.analysis.cost import COST_COLUMNS
+from xla_sweeps.analysis.cost import COSTS
 from xla_sweeps.analysis.overview import LIKE, PREFERENCE
 from xla_sweeps.analysis.ranking import SETTING
 from xla_sweeps.report.labels import TELLING, setting_words, told_apart
@@ -35,7 +35,7 @@ _TOLD_APART_BY = ("results", *TELLING[:-1], "measured_at", TELLING[-1])
 
 
 DERIVED_TEXTS = ("suffix", "suffix_asked", "setting", "ranked_at", "failed_side", "marks")
-DERIVED_NUMBERS = ("break_even_images", *COST_COLUMNS)
+DERIVED_NUMBERS = ("break_even_images", *COSTS)
 
 FEW_REPLICATES = 3
 """A measurement with fewer has the mark `*`."""

@@ -20,7 +20,7 @@ from graphlib import TopologicalSorter
 from importlib import resources
 from typing import Any
 
-from xla_sweeps.analysis.cost import COST_COLUMNS
+from xla_sweeps.analysis.cost import COSTS
 from xla_sweeps.analysis.interval import MOST_TO_SETTLE
 from xla_sweeps.analysis.measured import NOT_AVAILABLE
 from xla_sweeps.report import advice, sentences
@@ -52,7 +52,7 @@ PACKAGE: Mapping[str, Any] = {
     "remarks": sentences.REMARKS,
     "executions": {mode: mode.execution for mode in MODES.values()},
     "chosen": [execution for execution in Execution if execution.is_chosen],
-    "costs": COST_COLUMNS,
+    "costs": tuple(COSTS),
     "not_available": NOT_AVAILABLE,
 }
 """Facts and sentences of the package that the scripts share, as their constant `PACKAGE`."""

@@ -11,7 +11,7 @@ from browser import Browser
 from dashboard_page import Study, bring, saved_lines, turn, visit, write_page
 from synthetic_rows import WRONG, pair_row
 
-from xla_sweeps.analysis.cost import costs_of
+from xla_sweeps.analysis.cost import COSTS, per_million
 from xla_sweeps.analysis.measured import NOT_AVAILABLE
 from xla_sweeps.report.dashboard.page import PACKAGE
 
@@ -57,7 +57,9 @@ def test_a_price_is_kept_in_the_address_and_gives_pythons_figures(
     browser.wait("location.hash.includes('price=2.5')")
     browser.wait("xlaSweeps.settled()")
     assert browser.evaluate("document.activeElement.id") == "price"
-    costs = [costs_of(row, 2.5) for row in priced.rows]
+    costs = [
+        {name: per_million(row[rate], 2.5) for name, rate in COSTS.items()} for row in priced.rows
+    ]
     cheapest = min(costs, key=lambda cost: cost["cost_per_million"] or 0)
     lines = browser.words(LINES)
     most_expensive = max(cost["cost_per_million"] or 0 for cost in costs)
@@ -93,7 +95,7 @@ def test_a_mode_with_wrong_outputs_has_no_price_and_no_joules_in_the_lines(
     rows = [pair_row(1, 200.0) | joules, wrong]
     visit(browser, write_page(tmp_path / "page.html", rows), [("price", "2.5")])
     bring(browser, "#price")
-    price = costs_of(rows[0], 2.5)["cost_per_million"]
+    price = per_million(rows[0]["throughput_samples_per_s"], 2.5)
     assert browser.words(LINES) == (
         f"A million samples with XLA: {price:#.3g}. A sample with XLA: 0.250 J, counted by GPU."
     )
@@ -116,11 +118,9 @@ def test_the_csv_file_has_the_prices_only_with_a_price(browser: Browser, priced:
         assert [name for name in lines[0] if name.startswith("cost_")] == columns
         written = {line["trial_id"]: line for line in lines}
         for row in priced.rows:
-            expected = costs_of(row, float(price or 1))
             for name in columns:
-                assert float(written[row["trial_id"]][name]) == pytest.approx(
-                    expected[name], rel=1e-4
-                )
+                expected = per_million(row[COSTS[name]], float(price))
+                assert float(written[row["trial_id"]][name]) == pytest.approx(expected, rel=1e-4)
 
 
 def test_each_of_several_devices_has_its_own_price_and_none_has_no_amount(
@@ -141,7 +141,7 @@ def test_each_of_several_devices_has_its_own_price_and_none_has_no_amount(
         browser.wait(f"[...xlaSweeps.state.price].includes('{price} {names[place]}')")
         browser.wait("xlaSweeps.settled()")
     costs = [
-        costs_of(row, price)["cost_per_million"]
+        per_million(row["throughput_samples_per_s"], price)
         for row, price in zip(rows, (0.5, 3.0), strict=False)
     ]
     amounts = [
