@@ -9,7 +9,6 @@ from dataclasses import fields
 
 from xla_sweeps.schema.comparisons import headline_of
 from xla_sweeps.schema.modes import SCENARIOS, Mode, Scenario
-from xla_sweeps.schema.option import choices_of
 from xla_sweeps.schema.options import PURPOSES
 from xla_sweeps.schema.trial import Effort
 
@@ -20,7 +19,8 @@ def markdown() -> str:
     for purpose, options in PURPOSES.items():
         lines += [f"### {purpose}", "", "| option | what it sets | default |", "|---|---|---|"]
         for option in options:
-            values = f": {', '.join(choices_of(option, default=False))}" if option.choices else ""
+            listed = [f"{each} ({what})" if what else each for each, what in option.choices.items()]
+            values = f": {', '.join(listed)}" if listed else ""
             cells = (f"`{option.usage}`", option.help + values, option.default_text)
             lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
         lines.append("")

@@ -51,16 +51,11 @@ class Option:
 
 def description(option: Option) -> str:
     """Its effect, values and default, on one line."""
-    if option.choices:
-        return f"{option.help}: {', '.join(choices_of(option))}"
-    return f"{option.help} (default: {option.default_text})"
-
-
-def choices_of(option: Option, *, default: bool = True) -> list[str]:
-    """Its choices with their meanings; the default is marked if that is asked for."""
+    if not option.choices:
+        return f"{option.help} (default: {option.default_text})"
     listed = []
     for choice, meaning in option.choices.items():
-        is_default = default and choice == as_typed(option.default)
-        notes = "; ".join(filter(None, ("default" if is_default else "", meaning)))
+        default = "default" if choice == as_typed(option.default) else ""
+        notes = "; ".join(filter(None, (default, meaning)))
         listed.append(f"{choice} ({notes})" if notes else choice)
-    return listed
+    return f"{option.help}: {', '.join(listed)}"
