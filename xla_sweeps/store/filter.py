@@ -249,11 +249,9 @@ def _mask(
     """Compare a column with lower-case text, a number, a truth value, or None for null."""
     if column not in table.column_names:
         raise ConfigError(f"where: {column} needs a price: `xla-sweeps results --price-per-hour`")
-    coded = table[column].combine_chunks().dictionary_encode()
-    values = [*coded.dictionary.to_pylist(), None]
-    matching = [_matches(given, column, sign, value) for given in values]
-    mask: Mask = np.array(matching)[np.asarray(coded.indices.fill_null(len(values) - 1))]
-    return mask
+    values = table[column].to_pylist()
+    matches = {given: _matches(given, column, sign, value) for given in set(values)}
+    return np.array([matches[given] for given in values], dtype=bool)
 
 
 def _matches(given: Any, column: str, sign: str, value: str | float | bool | None) -> bool:
