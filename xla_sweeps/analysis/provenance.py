@@ -10,7 +10,7 @@ from typing import Any
 from xla_sweeps.schema.backend import backends, backends_of, is_harmless
 from xla_sweeps.schema.columns import AA_TAG, ANCHOR_TAG, RESULT
 from xla_sweeps.schema.options import BY_NAME
-from xla_sweeps.schema.overrides import agree, repeats
+from xla_sweeps.schema.overrides import agree
 from xla_sweeps.schema.record import Record
 
 _LIBRARIES = (
@@ -63,18 +63,12 @@ def command_of(record: Record) -> str:
     "" where a record's words are not those of its trial, or cannot be shown on one line.
     """
     flags = record.environment.get("flags") or {}
-    variables = [
-        word for name, value in sorted(flags.items()) if (word := _assignment(name, str(value)))
-    ]
-    words = record.words
-    if words is None:
+    given = (_assignment(name, str(value)) for name, value in sorted(flags.items()))
+    variables = list(filter(None, given))
+    if record.words is None or not all(map(str.isprintable, variables)):
         return ""
-    words = words or (f"model={BY_NAME['model'].default}",)
-    if (
-        not repeats(words)
-        or not agree(words, record.trial)
-        or not all(map(str.isprintable, variables))
-    ):
+    words = record.words or (f"model={BY_NAME['model'].default}",)
+    if not agree(words, record.trial):
         return ""
     return " ".join([*variables, "python -m xla_sweeps", *map(shlex.quote, words)])
 

@@ -59,27 +59,21 @@ def repeating(words: Sequence[str], *, config_dir: str, on_cpu: bool) -> tuple[s
     return (*place, *kept, *(["device=cpu"] if device else []))
 
 
-def repeats(words: Sequence[str]) -> bool:
-    """True for arguments as `repeating` makes them, which can be shown on one line.
+def agree(words: Sequence[str], trial: Trial) -> bool:
+    """True for arguments as `repeating` makes them that ask for this trial and nothing unsafe.
 
-    Anyone may have written a record, and terminals act on control characters that are pasted.
+    Anyone may have written a record, with words that are not those of what was measured, and
+    terminals act on control characters that are pasted.
     """
-    place, given = (words[1:2], words[2:]) if words[:1] == ("--config-dir",) else ((), words)
+    asked, in_folder = asked_of(trial), words[:1] == ("--config-dir",)
+    place, given = (words[1:2], words[2:]) if in_folder else ((), words)
     return (
         sum(map(len, words)) <= _LONGEST
         and all(word.isprintable() and not word.startswith("-") for word in place)
         and all(word.isprintable() and _OVERRIDE.fullmatch(word) for word in given)
         and all(option_of(word) not in _SHOWING for word in given)
+        and all(_agrees(word, asked, in_folder=in_folder) for word in given)
     )
-
-
-def agree(words: Sequence[str], trial: Trial) -> bool:
-    """True if arguments that `repeats` accepts ask for this trial and for nothing unsafe.
-
-    If a record's words are not those of what was measured, somebody wrote it by hand.
-    """
-    asked, in_folder = asked_of(trial), words[:1] == ("--config-dir",)
-    return all(_agrees(word, asked, in_folder=in_folder) for word in words[2 * in_folder :])
 
 
 def _agrees(word: str, asked: Mapping[str, Any], *, in_folder: bool) -> bool:
