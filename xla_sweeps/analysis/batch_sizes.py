@@ -133,10 +133,9 @@ def is_done(points: Sequence[Point], *, to_the_limit: bool) -> bool:
         return True
     if to_the_limit or len(sizes) < 3:
         return False
-    best = dict.fromkeys(sizes, 0.0)
     for label in {point.label for point in points}:
         rates = {one.batch_size: one.throughput or 0.0 for one in points if one.label == label}
-        most = max((rates.get(size, 0.0) for size in sizes[:-2]), default=0.0)
-        for size in sizes[-2:]:
-            best[size] = max(best[size], rates.get(size, 0.0) / most if most else 0.0)
-    return all(best[size] < 1 + FLAT for size in sizes[-2:])
+        most = max(rates.get(size, 0.0) for size in sizes[:-2])
+        if most and any(rates.get(size, 0.0) / most >= 1 + FLAT for size in sizes[-2:]):
+            return False
+    return True
