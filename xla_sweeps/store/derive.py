@@ -20,7 +20,7 @@ from xla_sweeps.schema.measurement import Flag, Status
 from xla_sweeps.schema.record import Record, build_of, outcome_of, wall_s
 from xla_sweeps.schema.row import ComparisonRow, Figure, TrialSummary, value_of
 from xla_sweeps.store.store import Store, try_trial
-from xla_sweeps.store.table import join_tables, of_stream, table_of, to_stream
+from xla_sweeps.store.table import join_tables, table_of
 from xla_sweeps.system.parallel import in_parts
 
 if TYPE_CHECKING:
@@ -120,14 +120,22 @@ class Part(msgspec.Struct):
     @classmethod
     def of(cls, trials: Trials) -> Part:
         """These trials."""
-        return cls(to_stream(trials.table), dict(trials.facts), trials.problems)
+        import pyarrow
+
+        sink = pyarrow.BufferOutputStream()
+        with pyarrow.ipc.new_stream(sink, trials.table.schema) as writer:
+            writer.write_table(trials.table)
+        return cls(sink.getvalue().to_pybytes(), dict(trials.facts), trials.problems)
 
 
 def join_parts(parts: Sequence[Part]) -> Trials:
     """The trials of all parts."""
+    import pyarrow
+
+    tables = (pyarrow.ipc.open_stream(part.rows).read_all() for part in parts)
     facts = {name: fact for part in parts for name, fact in part.facts.items()}
     problems = tuple(line for part in parts for line in part.problems)
-    return Trials(join_tables(of_stream(part.rows) for part in parts), facts, problems)
+    return Trials(join_tables(tables), facts, problems)
 
 
 def read_trials(

@@ -60,23 +60,6 @@ def add_price(table: pyarrow.Table, price_per_hour: float) -> pyarrow.Table:
     return table
 
 
-def to_stream(table: pyarrow.Table) -> bytes:
-    """A table as an Arrow stream."""
-    import pyarrow
-
-    sink = pyarrow.BufferOutputStream()
-    with pyarrow.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue().to_pybytes())
-
-
-def of_stream(stream: bytes) -> pyarrow.Table:
-    """The table in an Arrow stream."""
-    import pyarrow
-
-    return pyarrow.ipc.open_stream(stream).read_all()
-
-
 def sort_rows(table: pyarrow.Table) -> pyarrow.Table:
     """The table sorted by `ORDER`."""
     return table.sort_by([(name, "ascending") for name in ORDER])
