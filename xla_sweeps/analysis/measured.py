@@ -126,7 +126,10 @@ def figures_of(trial: Measured) -> dict[Key, Figure]:
         made += [figure(name, trial.samples, *pair) for name in ("speedup", LATENCY)]
         counted, contaminated = counting(trial.samples, *pair)
         made.append(None if contaminated else across_of(counted, *pair, on_gpu=on_gpu))
-        made.append(_figure("memory", pair, _memory_ratios(trial.counted, *pair), False))
+        both = [one.modes for one in trial.counted if {*pair} <= one.modes.keys()]
+        sizes = [[modes[label].steady_memory_bytes for label in pair] for modes in both]
+        ratios = [second / first for first, second in sizes if first and second]
+        made.append(_figure("memory", pair, ratios, False))
     return {
         (one.name, one.labels): msgspec.structs.replace(one, on_gpu=on_gpu)
         for one in made
@@ -140,18 +143,6 @@ def _figure(
     """The figure of one positive value of each replicate; None where none has one."""
     logs = [math.log(value) for value in values if value]
     return figure_of(name, labels, logs, contaminated=contaminated) if logs else None
-
-
-def _memory_ratios(
-    records: Sequence[Record], baseline: str, candidate: str
-) -> Iterator[float | None]:
-    """The candidate's steady memory over the baseline's, of each replicate."""
-    for record in records:
-        sizes = [
-            record.modes[label].steady_memory_bytes if label in record.modes else None
-            for label in (baseline, candidate)
-        ]
-        yield sizes[1] / sizes[0] if sizes[0] and sizes[1] else None
 
 
 def _latencies(records: Sequence[Record], label: str, contaminated: bool) -> Iterator[Figure]:
