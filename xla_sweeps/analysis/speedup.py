@@ -26,7 +26,6 @@ from xla_sweeps.schema.measurement import (
     UNFINISHED,
     Failure,
     Flag,
-    Flagged,
     Phase,
     Status,
 )
@@ -213,12 +212,11 @@ def _across(figure: Figure | None) -> dict[str, Any]:
 
 def _raw(samples: Sequence[Samples], baseline: str, candidate: str) -> float | None:
     """The speedup over all rounds of all replicates; None where no replicate is contaminated."""
-    if not any(replicate.contaminated for replicate in samples):
-        return None
-    every, _ = counting(samples, baseline, candidate, contaminated=True)
-    if not every:
-        return None
-    return math.exp(statistics.fmean(one.estimate for one in intervals(every)))
+    if any(replicate.contaminated for replicate in samples):
+        every, _ = counting(samples, baseline, candidate, contaminated=True)
+        if every:
+            return math.exp(statistics.fmean(one.estimate for one in intervals(every)))
+    return None
 
 
 def disagreement(row: ComparisonRow) -> float | None:
@@ -231,15 +229,14 @@ def disagreement(row: ComparisonRow) -> float | None:
     return None if low / floor <= ratio <= high * floor else ratio
 
 
-def _says_nothing(flagged: Flagged, record: Record) -> bool:
-    """True for flags that other load raises, and for one that an effort always raises."""
-    if flagged.flag == Flag.INPUTS_DIFFER:
-        return record.status is Status.CONTAMINATED
-    return flagged.flag == Flag.NOT_CONVERGED and record.trial.effort.hopeless_ends
-
-
 def _flags(records: Sequence[Record]) -> Iterator[str]:
+    """The flags that say something: not what other load raises, or an effort in any case."""
     for record in records:
-        yield from (str(flag) for flag in record.flags if not _says_nothing(flag, record))
-        if record.status is Status.CONTAMINATED:
+        is_contaminated = record.status is Status.CONTAMINATED
+        says_nothing: dict[str, bool] = {
+            Flag.INPUTS_DIFFER: is_contaminated,
+            Flag.NOT_CONVERGED: record.trial.effort.hopeless_ends,
+        }
+        yield from (str(one) for one in record.flags if not says_nothing.get(one.flag))
+        if is_contaminated:
             yield str(Status.CONTAMINATED)
