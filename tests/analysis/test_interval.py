@@ -137,7 +137,7 @@ def test_a_difference_needs_the_whole_interval_past_the_floor_and_equivalence_th
     def verdict(middle: float, error: float) -> Verdict:
         figures = (np.array([one]) for one in (middle, error, 4.0, 0.01))
         (word,) = decide(*figures)["verdict"]
-        return word
+        return Verdict(word)
 
     assert verdict(0.1, 0.01) is Verdict.FASTER
     assert verdict(-0.1, 0.01) is Verdict.SLOWER
