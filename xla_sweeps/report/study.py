@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 PODIUM_PLACES = 3
-LINES = 60
-
 OTHER = " (*) another device's fastest model is another."
 
 MARKS = {
@@ -219,7 +217,7 @@ def _podium(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
         if len(own) < 2:
             continue
         rates = [(entry.model, (entry.value, entry.low, entry.high)) for entry in own]
-        winners |= _first_of(rates)
+        winners |= {own[0].model, *(model for rank, model, _ in _best_of(rates) if rank == 1)}
         rankings += 1
         lines.append((*_place(place), "images/s", *_steps(rates, three_digits)))
         for baseline in dict.fromkeys(entry.baseline for entry in own if entry.baseline):
@@ -240,22 +238,17 @@ def _gains(own: Sequence[Entry], baseline: str, figure: str) -> list[tuple[str, 
     return sorted((gain for gain in every if gain[1]), key=lambda gain: -gain[1][0])
 
 
-def _first_of(ranked: Sequence[tuple[str, Bounded]]) -> set[str]:
-    """The models on the first place: the leader and who shares its rank."""
+def _best_of(ranked: Sequence[tuple[str, Bounded]]) -> list[tuple[int | None, str, float]]:
+    """Rank, model and figure of the first three."""
     best = ranked[:PODIUM_PLACES]
     given = ranking.ranks([figure for _, figure in best])
-    return {best[0][0], *(model for rank, (model, _) in zip(given, best, strict=True) if rank == 1)}
+    return [(rank, model, figure[0]) for rank, (model, figure) in zip(given, best, strict=True)]
 
 
 def _steps(ranked: Sequence[tuple[str, Bounded]], write: Callable[[float], str]) -> tuple[str, ...]:
     """The first three with their ranks, and how many there are."""
-    best = ranked[:PODIUM_PLACES]
-    given = ranking.ranks([figure for _, figure in best])
-    steps = [
-        f"{rank or NONE} {model} ({write(figure[0])})"
-        for rank, (model, figure) in zip(given, best, strict=True)
-    ]
-    return (*steps, *[NONE] * (PODIUM_PLACES - len(best)), str(len(ranked)))
+    steps = [f"{rank or NONE} {model} ({write(value)})" for rank, model, value in _best_of(ranked)]
+    return (*steps, *[NONE] * (PODIUM_PLACES - len(steps)), str(len(ranked)))
 
 
 def _families(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
@@ -361,14 +354,6 @@ def of_rows(rows: Sequence[ComparisonRow]) -> list[Table]:
     """The tables of rows of which each answers another question."""
     columns = {name: [value_of(row, name) for row in rows] for name in {*ranking.NEEDED, *CHECKED}}
     return [*tables(columns), *compatibility_tables(columns)]
-
-
-def limit_lines(table: Table) -> tuple[tuple[tuple[str, ...], ...], str]:
-    """The first lines of a table, and its note, which says how many there are."""
-    more = len(table.lines) - LINES
-    return table.lines[
-        :LINES
-    ], f"{table.note} {count_noun(more, 'more line')}." if more > 0 else table.note
 
 
 def _by(mode: str) -> str:

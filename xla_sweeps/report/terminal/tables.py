@@ -35,9 +35,9 @@ from xla_sweeps.schema.comparisons import by_role, by_scenario
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged, Status
 from xla_sweeps.schema.modes import Execution, Mode, Scenario, mode_of
 from xla_sweeps.schema.row import ComparisonRow, ModeSummary, TrialSummary, precision_words
-from xla_sweeps.system.text import displayable
+from xla_sweeps.system.text import count_noun, displayable
 
-MOST_REASONS = 8
+MOST_REASONS, LINES_SHOWN = 8, 60
 
 _STEP_OF = {Mode.FIT_XLA.role: Mode.XLA.role, Mode.FIT_GRAPH.role: Mode.GRAPH.role}
 """The mode that runs the step alone, by mode of `fit`; the first measured one is described."""
@@ -129,7 +129,8 @@ def show_tables(tables: Sequence[study.Table]) -> None:
     """Show answers to the study's questions, each with its finding and how to read it."""
     several = len({table.scenario for table in tables}) > 1
     for table in tables:
-        lines, note = study.limit_lines(table)
+        lines, more = table.lines[:LINES_SHOWN], len(table.lines) - LINES_SHOWN
+        note = f"{table.note} {count_noun(more, 'more line')}." if more > 0 else table.note
         suffix = f", scenario={table.scenario}" if several else ""
         console.paragraph(f"{table.title}{suffix}", "bold")
         console.paragraph(table.finding)
