@@ -82,11 +82,6 @@ def count_calls(count: float, scenario: str) -> str:
     return f"{round_count(count)} {facts_of(scenario).call}s"
 
 
-def symbol(row: ComparisonRow) -> str:
-    """The symbol of a row's verdict."""
-    return SYMBOLS[str(row.speedup.verdict)]
-
-
 def name_of(label: str) -> str:
     """A mode's readable name; a second copy is named as such."""
     mode, copy = parse(label)

@@ -114,4 +114,4 @@ def _verdict(row: ComparisonRow) -> str:
     if row.provenance.origin == IMPORTED:
         return "○ imported"
     verdict = row.speedup.verdict
-    return f"{advice.symbol(row)} {row.status if verdict.is_missing else verdict}"
+    return f"{advice.SYMBOLS[verdict]} {row.status if verdict.is_missing else verdict}"

@@ -71,8 +71,9 @@ def _show_answers(summary: TrialSummary, others: str) -> None:
     for row in summary.comparisons:
         if row.headline:
             mark, weight = ("~", "") if row.status is Status.CONTAMINATED else ("", "bold ")
-            style = f"{weight}{console.COLOURS[str(row.speedup.verdict)]}"
-            console.paragraph(f"{mark}{advice.symbol(row)} {advice.answer(row)}", style)
+            verdict = row.speedup.verdict
+            text = f"{mark}{advice.SYMBOLS[verdict]} {advice.answer(row)}"
+            console.paragraph(text, f"{weight}{console.COLOURS[verdict]}")
             if row.failure.hint and not row.failure.mode:
                 console.paragraph(f"  next: {row.failure.hint}", indent=8)
             if (way := fastest_way(row, summary.modes)) and way not in ways:

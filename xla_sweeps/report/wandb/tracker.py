@@ -139,13 +139,8 @@ online_tracker = partial(WandbTracker, online=True)
 
 
 def header_document(header: RunHeader) -> dict[str, Any]:
-    """The header as plain data for the helper."""
-    return {
-        **asdict(header),
-        "own_run_id": own_run_id(header),
-        "wandb_dir": str(header.wandb_dir),
-        "tags": list(header.tags),
-    }
+    """The header for the helper, as `Helper.order` makes it plain."""
+    return {**asdict(header), "own_run_id": own_run_id(header), "wandb_dir": header.wandb_dir}
 
 
 def own_run_id(header: RunHeader) -> str:
