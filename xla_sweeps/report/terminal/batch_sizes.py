@@ -18,44 +18,41 @@ def sizes_text(points: Sequence[Point], *, title: str, unit: str) -> str:
     """A line for each mode and size with a bar of its throughput, and the knee of each mode."""
     most = max((point.throughput or 0.0 for point in points), default=0.0)
     order = list(dict.fromkeys(point.label for point in points))
-    lines = [("mode", "batch", f"{unit}/s", "95 %", "p50 ms", "memory")]
-    bars: list[float | str] = [""]
-    for point in sorted(points, key=lambda one: (order.index(one.label), one.batch_size)):
-        rate = point.throughput
-        lines.append(
-            (
-                point.label,
-                f"{point.batch_size:,}",
-                number(rate),
-                interval(point.low, point.high, number) if point.low else NONE,
-                number(point.latency_ms),
-                size(point.memory_bytes),
-            )
+    shown = sorted(points, key=lambda one: (order.index(one.label), one.batch_size))
+    cells = [
+        (
+            point.label,
+            f"{point.batch_size:,}",
+            number(point.throughput),
+            interval(point.low, point.high, number) if point.low else NONE,
+            number(point.latency_ms),
+            size(point.memory_bytes),
         )
-        bars.append(rate / most if rate else str(point.status))
-    table = [line.rstrip() for line in align(lines, names=0)]
-    width = max(map(len, table)) + 2
-    longest = max(_LEAST, WIDTH - width)
-    drawn = [
-        f"{row:<{width}}{bar if isinstance(bar, str) else '█' * max(1, round(longest * bar))}"
-        for row, bar in zip(table, bars, strict=True)
+        for point in shown
     ]
-    drawn = [line.rstrip() for line in drawn]
+    head = ("mode", "batch", f"{unit}/s", "95 %", "p50 ms", "memory")
+    lines = align([head, *cells], names=0)
+    width = max(map(len, lines)) + 2
+    longest = max(_LEAST, WIDTH - width)
+    for place, point in enumerate(shown, start=1):
+        rate = point.throughput
+        bar = "█" * max(1, round(longest * (rate / most))) if rate else str(point.status)
+        lines[place] = f"{lines[place]:<{width}}{bar}"
     said = [line for text in _sentences(points, unit) for line in wrap(text)]
-    return "\n".join([title, "", *drawn, "", *said]) + "\n"
+    return "\n".join([title, "", *lines, "", *said]) + "\n"
 
 
 def _sentences(points: Sequence[Point], unit: str) -> Iterator[str]:
-    knees = knees_of(points)
-    for knee in knees:
+    knees = {knee.label: knee for knee in knees_of(points)}
+    for knee in knees.values():
         yield _reach(knee, unit)
     for label in dict.fromkeys(point.label for point in points):
         failed = [one for one in points if one.label == label and not one.throughput]
-        if label not in {knee.label for knee in knees} and failed:
+        if label not in knees and failed:
             why = "too little was measured" if failed[0].status is Status.OK else failed[0].status
             yield f"{label}: not measured ({why})."
-        for one in failed:
-            if one.status not in (*OUT_OF_MEMORY, Status.OK) and label in {k.label for k in knees}:
+        for one in failed if label in knees else ():
+            if one.status not in (*OUT_OF_MEMORY, Status.OK):
                 yield f"{label}: {one.status} at batch {one.batch_size:,}."
 
 
