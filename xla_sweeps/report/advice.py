@@ -70,11 +70,12 @@ def _latency(row: ComparisonRow) -> str:
     value, low, high = row.speedup.latency, row.speedup.latency_low, row.speedup.latency_high
     if not (value and low and high) or value == row.speedup.value:
         return ""
-    name, direction = "latency open" if low <= 1 <= high else "latency", "faster"
+    if low <= 1 <= high:
+        return f" One call at a time it is too little to tell ({interval(low, high)})."
+    direction = "faster"
     if high < 1:
         value, low, high, direction = 1 / value, 1 / high, 1 / low, "slower"
-    figures = {"speedup": times(value), "direction": direction, "bounds": interval(low, high)}
-    return f" {fill(name, **figures)}."
+    return f" One call at a time it is {times(value)} {direction} ({interval(low, high)})."
 
 
 def count_calls(count: float, scenario: str) -> str:
@@ -178,11 +179,10 @@ def _aa(row: ComparisonRow) -> str:
 
 def _alone(row: ComparisonRow) -> str:
     rate = digits(row.candidate.throughput_samples_per_s)
-    text = fill(
-        "alone",
-        candidate=name_of(row.candidate.mode),
-        rate=f"{rate} {throughput_unit(row.trial.task, row.trial.resolution_px)}",
-        pair=",".join(headline_of(row.trial.scenario)),
+    unit = throughput_unit(row.trial.task, row.trial.resolution_px)
+    text = (
+        f"{name_of(row.candidate.mode)} alone ran at {rate} {unit}. For a speedup, measure a "
+        f"baseline too, as in modes=[{','.join(headline_of(row.trial.scenario))}]."
     )
     return " ".join([capitalize(text), *caveats(row)])
 
@@ -237,20 +237,32 @@ def caveats(row: ComparisonRow) -> list[str]:
         value, raw = row.speedup.value, row.speedup.raw
         apart = value and raw and abs(raw / value - 1) > SAME
         also = f" (all rounds: {times(raw)})" if apart else ""
-        clear = "contaminated but clear" if verdict.is_clear else "contaminated"
-        texts.append(f"{fill(clear)}{also}.")
+        text = "The measurement is contaminated: repeat it before you rely on it"
+        if verdict.is_clear:
+            text = "Measured beside other load: rely on the ratio, not on the times"
+        texts.append(f"{text}{also}.")
     if ratio := disagreement(row):
-        texts.append(f"{fill('disagree', ratio=times(ratio))}.")
+        texts.append(
+            f"The throughputs alone say {times(ratio)}: the speedup compares modes round by round, "
+            "so that slow phases of the machine count less. Rely on it."
+        )
     if row.speedup.host_bound:
-        texts.append(f"{fill('host bound')}.")
+        texts.append(
+            "The device waits for the host here: a larger batch_size says more about the device, "
+            "unless the time of single calls is the question."
+        )
     modes = [mode_of(label) for label in (row.candidate.mode, row.baseline.mode) if label]
     for label in filter(None, (row.candidate.mode, row.baseline.mode)):
         if str(Flagged(Flag.SLOW_ON_NEW_INPUTS, label)) in row.flags:
-            texts.append(f"{fill('new inputs', mode=name_of(label))}.")
+            texts.append(
+                "It was timed on inputs that it had seen before: on new ones "
+                f"{name_of(label)} takes more than 1.5 times as long."
+            )
     if row.trial.eager_is_graph and Mode.EAGER.role in [mode.role for mode in modes]:
-        texts.append(f"{fill('saved graph')}.")
+        texts.append("Eager calls of a saved model run its graph.")
     if Flag.CONTAINS_XLA in row.flags and modes[1:] and modes[1].execution is not Execution.XLA:
-        texts.append(f"{fill('contains xla', baseline=name_of(row.baseline.mode))}.")
+        called = name_of(row.baseline.mode)
+        texts.append(f"Note that {called} contains XLA too, in parts of the model.")
     return texts
 
 

@@ -11,10 +11,13 @@ from xla_sweeps.analysis.trust import Trust
 from xla_sweeps.report.advice import capitalize, count_calls, name_of
 from xla_sweeps.report.figures import percent, short_duration, times
 from xla_sweeps.report.labels import join_words, short_devices
-from xla_sweeps.report.sentences import AGREEING, DEVICES_NAMED, NOTHING, OTHERWISE, RULES, fill
+from xla_sweeps.report.sentences import AGREEING, NOTHING, OTHERWISE, RULES, SETTLE_ALL, fill
 from xla_sweeps.schema.comparisons import is_told_by
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.system.text import count_noun
+
+DEVICES_NAMED = 4
+"""Maximum number of devices that an answer names for each word."""
 
 
 def overall_answer(overview: Overview, devices: Mapping[str, Overview] | None = None) -> str:
@@ -29,16 +32,12 @@ def published_words(speedups: Sequence[float], *, candidate: str, baseline: str)
     """A sentence on the speedups that others published; "" without any."""
     if not speedups:
         return ""
-    text = fill(
-        "as published",
-        candidate=name_of(candidate),
-        baseline=name_of(baseline),
-        faster=sum(speedup > 1 for speedup in speedups),
-        pairs=count_noun(len(speedups), fill("pair")),
-        low=times(min(speedups)),
-        high=times(max(speedups)),
+    faster = sum(speedup > 1 for speedup in speedups)
+    return (
+        f"As published, {name_of(candidate)} is faster than {name_of(baseline)} in {faster} of "
+        f"{count_noun(len(speedups), 'configuration')} ({times(min(speedups))} to "
+        f"{times(max(speedups))}), from single measurements, so the uncertainty is unknown."
     )
-    return f"{text}."
 
 
 def folders_words(folders: Mapping[str, int]) -> str:
@@ -56,7 +55,7 @@ def device_words(devices: Mapping[str, Overview]) -> str:
     for device, overview in devices.items():
         name = short[device]
         if said := _device_figure(overview):
-            name = fill("device", device=name, speedup=said)
+            name = f"{name} ({said})"
         groups.setdefault(overall_word(overview), []).append(name)
     if len(groups) < 2 or any({*groups} <= {*alike} for alike in AGREEING):
         return ""
@@ -64,15 +63,15 @@ def device_words(devices: Mapping[str, Overview]) -> str:
     parts = []
     for word in sorted(groups, key=order.index):
         names, more = groups[word][:DEVICES_NAMED], len(groups[word]) - DEVICES_NAMED
-        names += [fill("more devices", count=more)] if more > 0 else []
-        parts.append(fill("on", word=word.lower().rstrip("."), devices=join_words(names)))
+        names += [f"{more} more"] if more > 0 else []
+        parts.append(f"{word.lower().rstrip('.')} on {join_words(names)}")
     return capitalize(", ".join(parts)) + "."
 
 
 def _device_figure(overview: Overview) -> str:
     """A device's counts where it is mixed, its mean where its pairs are alike, else their range."""
     if overall_word(overview) == OTHERWISE:
-        return fill("mixed", faster=overview.faster, slower=overview.slower)
+        return f"{overview.faster} faster, {overview.slower} slower"
     if overview.has_mean:
         return times(overview.geomean)
     clear = overview.faster + overview.slower + overview.equivalent > overview.ambiguous
@@ -90,22 +89,22 @@ def overall_counts(overview: Overview, devices: Mapping[str, Overview] | None = 
     """The answer's first sentences, without a mean: a word and the counts, or devices' words."""
     if not overview.pairs:
         left = overview.not_measured
-        more = fill("not measured in", count=left) if left else ""
-        return f"{NOTHING}{more}."
+        return f"{NOTHING}{f', {left} not measured' if left else ''}."
     if apart := device_words(devices or {}):
         return f"{fill('by device')} {apart}"
+    candidate, baseline = name_of(overview.candidate), name_of(overview.baseline)
+    pairs = count_noun(overview.pairs, "configuration")
     is_open = overview.ambiguous == overview.pairs
-    text = fill(
-        "nothing clear" if is_open else "counts",
-        candidate=name_of(overview.candidate),
-        baseline=name_of(overview.baseline),
-        faster=overview.faster,
-        pairs=count_noun(overview.pairs, fill("pair")),
-    )
-    counts = {"slower": overview.slower, "ambiguous": 0 if is_open else overview.ambiguous}
-    counts |= {"failed": overview.failed, "not measured": overview.not_measured}
-    for verdict, count in counts.items():
-        text += fill(f"{verdict} in", count=count) if count else ""
+    text = f"{candidate} is faster than {baseline} in {overview.faster} of {pairs}"
+    if is_open:
+        text = f"{candidate} against {baseline}: too little to tell in {pairs}; {SETTLE_ALL}"
+    counts = {
+        "slower in {}": overview.slower,
+        "not known yet in {}": 0 if is_open else overview.ambiguous,
+        "failed in {}": overview.failed,
+        "{} not measured": overview.not_measured,
+    }
+    text += "".join(f", {part.format(count)}" for part, count in counts.items() if count)
     told = is_told_by(overview.scenario, overview.candidate)
     words = {overall_word(each) for each in (devices or {}).values()} or {overall_word(overview)}
     word = words.pop() if len(words) == 1 else next(one[1] for one in AGREEING if words <= {*one})
@@ -114,15 +113,16 @@ def overall_counts(overview: Overview, devices: Mapping[str, Overview] | None = 
 
 def typically(overview: Overview) -> str:
     """A sentence with the geometric mean, and where most pairs lie; of unlike pairs their range."""
-    names = {"candidate": name_of(overview.candidate), "baseline": name_of(overview.baseline)}
+    candidate, baseline = name_of(overview.candidate), name_of(overview.baseline)
     if overview.settings > 1:
         ends = range_words(overview.low, overview.high)
-        return f"{fill('unlike', **names, range=ends, settings=overview.settings)}." if ends else ""
+        unlike = f"over {overview.settings} unlike settings there is no mean"
+        return f"{candidate} runs at {ends} of {baseline}; {unlike}." if ends else ""
     if not overview.has_mean:
         return ""
-    text = fill("typical", **names, speedup=times(overview.geomean))
+    text = f"{candidate} is typically {times(overview.geomean)} as fast as {baseline}"
     if overview.models > 1:
-        text += fill("models", count=f"{overview.models:,}")
+        text += f" (geometric mean over {overview.models:,} models)"
     spread = spread_words(overview.spread_low, overview.spread_high)
     return f"{', '.join(filter(None, (text, spread)))}."
 
@@ -131,7 +131,7 @@ def spread_words(low: float | None, high: float | None) -> str:
     """A spread as it is shown: `8 of 10 between 0.10× and 1.19×`; "" for none."""
     if low is None or high is None:
         return ""
-    return fill("spread", low=times(low), high=times(high))
+    return f"8 of 10 between {times(low)} and {times(high)}"
 
 
 def overall_word(overview: Overview) -> str:
@@ -150,17 +150,19 @@ def overall_word(overview: Overview) -> str:
 
 def trust_words(tested: Trust) -> str:
     """Sentences on the A/A pairs that differ, whether that can be chance, and the floor."""
-    wrong, pairs = tested.within[0] + tested.across[0], tested.within[1] + tested.across[1]
-    sides = {"all": (wrong, pairs), "within": tested.within, "across": tested.across}
-    text = fill(
-        "trust",
-        **{name: f"{part} of {whole}" for name, (part, whole) in sides.items()},
-        least=percent(MIN_FLOOR),
-        floor=percent(tested.floor),
+    together, apart = tested.within, tested.across
+    text = (
+        f"{together[0] + apart[0]} of {together[1] + apart[1]} A/A pairs differ by more than "
+        f"{percent(MIN_FLOOR)} ({together[0]} of {together[1]} in the same processes, {apart[0]} "
+        f"of {apart[1]} across processes); 5 % may. Verdicts count differences above "
+        f"{percent(tested.floor)}"
     )
     if not tested.untrusted:
         return f"{text}."
-    return fill("untrusted", trust=text, p=f"{tested.p_value:.1g}")
+    return (
+        f"untrusted: {text} (p = {tested.p_value:.1g}). Do not rely on these verdicts: this "
+        "machine makes equal modes look different. Run `xla-sweeps doctor`."
+    )
 
 
 def _costs(overview: Overview) -> str:

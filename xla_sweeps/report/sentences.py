@@ -1,8 +1,9 @@
 """Sentences and rules that terminal, W&B and page share, each written once. Pure data.
 
-`report.advice` fills them in for the terminal and W&B. The page has them as its constant `PACKAGE`
-(`report.dashboard.page`) and fills them in for what its reader filters: figures are written as
-suits each place, words are the same.
+`report.advice` and `report.overall` fill them in for the terminal and W&B, and have those that the
+page does not write itself. The page has these as its constant `PACKAGE` (`report.dashboard.page`)
+and fills them in for what its reader filters: figures are written as suits each place, words are
+the same.
 """
 
 from __future__ import annotations
@@ -24,19 +25,6 @@ NOTHING = "Nothing was compared yet"
 
 SENTENCES: Mapping[str, str] = {
     # over many pairs
-    "counts": "{candidate} is faster than {baseline} in {faster} of {pairs}",
-    "slower in": ", slower in {count}",
-    "ambiguous in": ", not known yet in {count}",
-    "nothing clear": "{candidate} against {baseline}: too little to tell in {pairs}; "
-    f"{SETTLE_ALL}",
-    "failed in": ", failed in {count}",
-    "not measured in": ", {count} not measured",
-    "typical": "{candidate} is typically {speedup} as fast as {baseline}",
-    "unlike": "{candidate} runs at {range} of {baseline}; over {settings} unlike settings there "
-    "is no mean",
-    "mixed": "{faster} faster, {slower} slower",
-    "models": " (geometric mean over {count} models)",
-    "spread": "8 of 10 between {low} and {high}",
     "compiling": "Compiling takes {seconds} longer",
     "no longer": "Compiling takes no longer",
     "half": "; half pay it back within {amount}",
@@ -44,17 +32,11 @@ SENTENCES: Mapping[str, str] = {
     "most": "; most never pay it back",
     "one never": "; it never pays back",
     "never": ", {count} never do",
-    "pair": "configuration",
     "by device": "It depends on the device.",
-    "on": "{word} on {devices}",
-    "device": "{device} ({speedup})",
-    "more devices": "{count} more",
     "folders": "A configuration that several folders have counts once, with the most replicates, "
     "or else the newest: {folders}",
     "of folder": "{count} of {results}",
     # of one pair
-    "latency open": "One call at a time it is too little to tell ({bounds})",
-    "latency": "One call at a time it is {speedup} {direction} ({bounds})",
     str(Verdict.FASTER): "{candidate} is {speedup} faster than {baseline} (clear: {interval}); "
     "{advice}.",
     str(Verdict.SLOWER): "{candidate} is {speedup} slower than {baseline} (clear: {interval}). "
@@ -74,27 +56,9 @@ SENTENCES: Mapping[str, str] = {
     "many": "more than {count} replicates, or a quieter machine (`xla-sweeps doctor`),",
     "published": "published, not measured here: {candidate} {speedup} {direction} than {baseline}, "
     "from single measurements, so the uncertainty is unknown.",
-    "as published": "As published, {candidate} is faster than {baseline} in {faster} of {pairs} "
-    "({low} to {high}), from single measurements, so the uncertainty is unknown",
     "busy": "{count} of {all} contaminated by other load: only their clear differences count",
     "busy machine": "but measured on a busy machine",
-    "contaminated but clear": "Measured beside other load: rely on the ratio, not on the times",
-    "contaminated": "The measurement is contaminated: repeat it before you rely on it",
-    "alone": "{candidate} alone ran at {rate}. For a speedup, measure a baseline too, as in "
-    "modes=[{pair}].",
-    "saved graph": "Eager calls of a saved model run its graph",
-    "contains xla": "Note that {baseline} contains XLA too, in parts of the model",
     "fastest way": "The fastest way to run it here is {mode}: {speedup} as fast as {baseline}",
-    "host bound": "The device waits for the host here: a larger batch_size says more about the "
-    "device, unless the time of single calls is the question",
-    "new inputs": "It was timed on inputs that it had seen before: on new ones {mode} takes more "
-    "than 1.5 times as long",
-    "disagree": "The throughputs alone say {ratio}: the speedup compares modes round by round, so "
-    "that slow phases of the machine count less. Rely on it",
-    "trust": "{all} A/A pairs differ by more than {least} ({within} in the same processes, "
-    "{across} across processes); 5 % may. Verdicts count differences above {floor}",
-    "untrusted": "untrusted: {trust} (p = {p}). Do not rely on these verdicts: this machine makes "
-    "equal modes look different. Run `xla-sweeps doctor`.",
 }
 """Sentences and parts of sentences by name, with places for figures and names."""
 
@@ -228,6 +192,3 @@ OTHERWISE = "Mixed."
 
 AGREEING = (("Yes.", "Usually yes."), ("No.", "Usually no."))
 """Words of several devices that are no contradiction."""
-
-DEVICES_NAMED = 4
-"""Maximum number of devices that an answer names for each word."""
