@@ -24,7 +24,6 @@ from xla_sweeps.report.advice import throughput_unit
 from xla_sweeps.report.overall import busy_words
 from xla_sweeps.report.terminal.batch_sizes import sizes_text
 from xla_sweeps.report.terminal.console import warn
-from xla_sweeps.schema.measurement import Status
 from xla_sweeps.sweeps.definition import Parameter, load_sweep
 
 AUTO = "auto"
@@ -113,5 +112,5 @@ def _answer(points: Sequence[Point], settings: Settings, *, form: str) -> str:
     title = title_of(settings, spec.variant, size)
     text = sizes_text(points, title=title, unit=unit)
     busy = {one.batch_size: one.contaminated for one in points if one.throughput}
-    words = busy_words(Status.CONTAMINATED if each else Status.OK for each in busy.values())
+    words = busy_words(busy.values())
     return f"{text}\n{words}\n" if words else text

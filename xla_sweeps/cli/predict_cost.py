@@ -132,8 +132,5 @@ def _answer(plan: Plan, settings: Settings, *, samples: int | None, form: str) -
     named = " ".join(filter(None, (spec.variant, size)))
     title = title_of(settings, named, f"Keras {spec.keras}" if spec.keras else "")
     text = cost_text(sizes, labels, title=title, unit=unit, samples=samples)
-    words = busy_words(
-        Status.CONTAMINATED if str(Status.CONTAMINATED) in summary.flags else Status.OK
-        for summary in summaries.values()
-    )
+    words = busy_words(Status.CONTAMINATED in summary.flags for summary in summaries.values())
     return f"{text}\n{words}\n" if words else text

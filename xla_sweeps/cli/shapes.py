@@ -63,8 +63,7 @@ def shapes_command(arguments: Sequence[str]) -> int:
     else:
         trial = settings.trial
         title = title_of(settings, trial.model.variant, f"shapes {' '.join(trial.shapes)}")
-        busy = Status.CONTAMINATED if str(Status.CONTAMINATED) in summary.flags else Status.OK
-        words = busy_words([busy])
+        words = busy_words([Status.CONTAMINATED in summary.flags])
         text = shapes_text(price, trial.shapes, title=title) + (f"{words}\n" if words else "")
     export.write_text(text, options.output)
     return 0 if price.ways else 1

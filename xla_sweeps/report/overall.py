@@ -13,7 +13,6 @@ from xla_sweeps.report.figures import percent, short_duration, times
 from xla_sweeps.report.labels import join_words, short_devices
 from xla_sweeps.report.sentences import AGREEING, NOTHING, OTHERWISE, RULES, SETTLE_ALL, fill
 from xla_sweeps.schema.comparisons import is_told_by
-from xla_sweeps.schema.measurement import Status
 from xla_sweeps.system.text import count_noun
 
 DEVICES_NAMED = 4
@@ -180,8 +179,7 @@ def _costs(overview: Overview) -> str:
     return f"{text}{never}."
 
 
-def busy_words(statuses: Iterable[str]) -> str:
+def busy_words(contaminated: Iterable[bool]) -> str:
     """How many results are contaminated, as sweep, dashboard, W&B and predict-cost say it."""
-    words = list(map(str, statuses))
-    count = words.count(Status.CONTAMINATED)
-    return f"~ {fill('busy', count=count, all=len(words))}." if count else ""
+    each = list(contaminated)
+    return f"~ {fill('busy', count=sum(each), all=len(each))}." if any(each) else ""

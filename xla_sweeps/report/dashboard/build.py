@@ -40,6 +40,7 @@ from xla_sweeps.report.wandb.tracker import run_urls
 from xla_sweeps.schema.column import PAGE
 from xla_sweeps.schema.columns import IMPORTED, MEASURED, Verdict
 from xla_sweeps.schema.comparisons import by_count, by_scenario, is_aa_pair
+from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.row import COLUMNS
 from xla_sweeps.store import planned
@@ -227,7 +228,7 @@ def answer(table: pyarrow.Table) -> str:
     places = [place for place in asked if columns["verdict"][place] != Verdict.NOT_MEASURED]
     folders = Counter(dict.fromkeys(table["results"].unique().to_pylist(), 0))
     folders.update(columns["results"][place] for place in places)
-    busy = overall.busy_words(columns["status"][place] for place in places)
+    busy = overall.busy_words(columns["status"][place] == Status.CONTAMINATED for place in places)
     others = [each for each in by_count(columns["scenario"]) if each != whole.scenario]
     also = f"Also measured, each by itself: {join_words(others)}." if others and asked else ""
     return " ".join(filter(None, (text, busy, overall.folders_words(folders), also, others_said)))

@@ -189,7 +189,7 @@ def show_verdicts(rows: Sequence[ComparisonRow]) -> None:
     ]
     if words:
         console.results_console().print(Text.assemble(*words))
-    if busy := busy_words(row.status for row in apart):
+    if busy := busy_words(row.status is Status.CONTAMINATED for row in apart):
         console.paragraph(busy, "yellow")
 
 

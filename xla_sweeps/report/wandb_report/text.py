@@ -20,7 +20,7 @@ from xla_sweeps.report.overall import busy_words, overall_answer, overall_counts
 from xla_sweeps.report.sentences import NOTHING
 from xla_sweeps.schema.columns import MEASURED
 from xla_sweeps.schema.comparisons import by_scenario, headline_of
-from xla_sweeps.schema.measurement import UNFINISHED
+from xla_sweeps.schema.measurement import UNFINISHED, Status
 from xla_sweeps.schema.modes import Scenario, mode_of
 from xla_sweeps.schema.row import ComparisonRow, value_of
 from xla_sweeps.system.text import count_noun
@@ -224,7 +224,7 @@ def _answer(scenario: str, pairs: Sequence[ComparisonRow]) -> str:
     """The page's answer; with several settings, one mean for each device."""
     if not pairs:
         return "No pair with and without XLA was measured."
-    busy = busy_words(row.status for row in pairs)
+    busy = busy_words(row.status is Status.CONTAMINATED for row in pairs)
     if len(by_setting(pairs)) < 2:
         told = f"{overall_answer(overview(pairs))} {busy}".rstrip()
     else:
