@@ -15,7 +15,7 @@ from wandb_server import WandbServer
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.run_content import history_rows
-from xla_sweeps.report.wandb.client import MARK
+from xla_sweeps.report.wandb.client import SCRATCH
 from xla_sweeps.report.wandb.push import push
 from xla_sweeps.report.wandb.tracker import WandbTracker, run_urls
 from xla_sweeps.schema.record import Record
@@ -98,12 +98,15 @@ def inspected(results_dir: Path) -> list[dict[str, Any]]:
 
 
 def marked(mark: str) -> set[str]:
-    """Command lines of processes whose helper's mark begins so, W&B's own service among them."""
+    """Command lines of processes of a helper, W&B's own service among them.
+
+    `mark` is a part of the name of its folder of temporary files.
+    """
     command_lines = set()
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:
             if any(
-                line.startswith(f"{MARK}={mark}".encode())
+                line.startswith(f"{SCRATCH}=".encode()) and mark.encode() in line
                 for line in path.read_bytes().split(b"\0")
             ):
                 command_lines.add(

@@ -97,7 +97,7 @@ def finding() -> dict[str, str]:
 
 def processes_of(tracker: WandbTracker) -> Callable[[], set[str]]:
     assert tracker._helper is not None
-    mark = tracker._helper._mark
+    mark = tracker._helper._scratch.name
     return lambda: marked(mark)
 
 
@@ -130,7 +130,7 @@ def test_a_run_leaves_no_process_and_prints_nothing(server: WandbServer, tmp_pat
     with subprocess.Popen(arguments, **pipes) as process:
         assert process.communicate() == (b"", b"")
     assert process.returncode == 0
-    assert marked(f"{process.pid}-") == set()
+    assert marked(f"-{process.pid}-") == set()
     assert server.run.exit_code == 0
 
 

@@ -244,7 +244,7 @@ def test_a_server_that_fails_during_a_run_delays_nothing_and_push_repairs_the_ru
     report = tracker.finish([FIRST], SUMMARY, exit_code=0)
     assert not report.complete
     assert "xla-sweeps push" in report.warnings[0]
-    assert wait_until(lambda: not marked(f"{os.getpid()}-")), marked(f"{os.getpid()}-")
+    assert wait_until(lambda: not marked(f"-{os.getpid()}-")), marked(f"-{os.getpid()}-")
     assert_repaired(server, head, tmp_path / "push.log")
 
 

@@ -23,14 +23,11 @@ from typing import Any
 from xla_sweeps.system import files
 from xla_sweeps.system.process import carries, python_command, signal_process
 
-MARK = "XLA_SWEEPS_TRACKER"
-"""Environment variable that the helper and its descendants inherit.
-
-It identifies them, since W&B's own service leaves the process group.
-"""
-
 SCRATCH = "XLA_SWEEPS_SCRATCH"
-"""Environment variable that names the helper's folder for temporary and cached files."""
+"""Environment variable that names the helper's folder for temporary and cached files.
+
+It identifies the helper and its descendants, since W&B's own service leaves the process group.
+"""
 
 MODULE = "xla_sweeps.report.wandb.client_process"
 
@@ -51,9 +48,8 @@ class Helper:
 
     def __init__(self, log: Path, *, module: str = MODULE) -> None:
         files.folder_in(log.parent.parent, log.parent.name)
-        self._mark = f"{os.getpid()}-{secrets.token_hex(8)}"
         self._scratch = new_scratch(log.parent)
-        environment = {**os.environ, "WANDB_SILENT": "true", MARK: self._mark}
+        environment = {**os.environ, "WANDB_SILENT": "true"}
         names = ("TMPDIR", "WANDB_CACHE_DIR", "WANDB_DATA_DIR", "WANDB_ARTIFACT_DIR", SCRATCH)
         environment |= dict.fromkeys(names, str(self._scratch))
         environment.setdefault("WANDB_ERROR_REPORTING", "false")
@@ -113,7 +109,7 @@ class Helper:
         self._orders.put(None)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(grace_s)
-        kill_marked(self._mark)
+        kill_users_of(str(self._scratch))
         for wait in (self._process.wait, *(thread.join for thread in self._threads)):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 wait(KILLED_S)
@@ -152,11 +148,11 @@ def new_scratch(folder: Path) -> Path:
     return made
 
 
-def kill_marked(mark: str, *, spare: Sequence[int] = ()) -> None:
-    """Kill every process with that `MARK` in its environment, and wait until all are gone."""
+def kill_users_of(scratch: str, *, spare: Sequence[int] = ()) -> None:
+    """Kill every process with that `SCRATCH` in its environment, and wait until all are gone."""
     for _ in range(KILL_TRIES):
         pids = {int(path.name) for path in Path("/proc").glob("[0-9]*")}.difference(spare)
-        left = [pid for pid in pids if carries(pid, {MARK: mark})]  # no zombies: they carry nothing
+        left = [pid for pid in pids if carries(pid, {SCRATCH: scratch})]  # zombies carry nothing
         if not left:
             return
         for pid in left:

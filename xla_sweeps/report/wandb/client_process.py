@@ -26,7 +26,7 @@ from typing import Any, Literal
 import wandb
 
 from xla_sweeps.report import run_content
-from xla_sweeps.report.wandb.client import MARK, REPAIR, SCRATCH, kill_marked
+from xla_sweeps.report.wandb.client import REPAIR, SCRATCH, kill_users_of
 from xla_sweeps.system.process import die_with_parent
 
 NICENESS = 5
@@ -352,8 +352,9 @@ class Conversation:
     def _end_orphan(self) -> None:
         """Kill everything shortly after the parent's end; the run can be closed until then."""
         time.sleep(ORPHAN_GRACE_S)
-        kill_marked(os.environ.get(MARK, ""), spare=[os.getpid()])
-        shutil.rmtree(os.environ.get(SCRATCH, ""), ignore_errors=True)
+        scratch = os.environ.get(SCRATCH, "")
+        kill_users_of(scratch, spare=[os.getpid()])
+        shutil.rmtree(scratch, ignore_errors=True)
         os._exit(1)
 
 
