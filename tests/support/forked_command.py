@@ -30,8 +30,7 @@ import xla_sweeps.cli.models
 import xla_sweeps.cli.results
 import xla_sweeps.cli.sweep
 import xla_sweeps.cli.trial
-import xla_sweeps.report.terminal.sweep_progress
-import xla_sweeps.report.terminal.trial_progress  # noqa: F401
+import xla_sweeps.report.terminal.progress  # noqa: F401
 from xla_sweeps.__main__ import main
 
 PROGRAMS: dict[str, Callable[[], object]] = {

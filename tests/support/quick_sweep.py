@@ -16,7 +16,7 @@ from typing import Any
 
 import faults  # noqa: F401  (which it may be made to have)
 
-from xla_sweeps.report.terminal.sweep_progress import SweepProgress
+from xla_sweeps.report.terminal.progress import SweepProgress
 from xla_sweeps.store.rows import load_runs
 from xla_sweeps.store.store import Store
 from xla_sweeps.sweeps.compose import Task

@@ -17,7 +17,7 @@ from scripted import scripted
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.errors import ConfigError, LockedError, StoreError
-from xla_sweeps.report.terminal.trial_progress import TrialProgress
+from xla_sweeps.report.terminal.progress import TrialProgress
 from xla_sweeps.schema.measurement import Flagged, Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.trial import Runtime

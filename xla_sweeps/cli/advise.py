@@ -17,7 +17,7 @@ from xla_sweeps.errors import LEFT_CODE
 from xla_sweeps.report import export
 from xla_sweeps.report.race import document_of, text_of
 from xla_sweeps.report.terminal.console import warn
-from xla_sweeps.report.terminal.trial_progress import TrialProgress
+from xla_sweeps.report.terminal.progress import TrialProgress
 from xla_sweeps.schema.overrides import key_of
 from xla_sweeps.sweeps.compose import Composer
 from xla_sweeps.sweeps.race import Race, Stopped, axes_of

@@ -14,7 +14,7 @@ from xla_sweeps.config import values
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.terminal.console import warn
-from xla_sweeps.report.terminal.sweep_progress import SweepProgress
+from xla_sweeps.report.terminal.progress import SweepProgress
 from xla_sweeps.report.terminal.sweep_summary import show_headlines, show_sums
 from xla_sweeps.report.wandb.credentials import require_login
 from xla_sweeps.schema.options import GROUPS, OPTIONS

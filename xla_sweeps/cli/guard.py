@@ -23,7 +23,7 @@ from xla_sweeps.report import export
 from xla_sweeps.report.figures import duration
 from xla_sweeps.report.guard import UNJUDGED, document_of, markdown_of, text_of, verdicts_of
 from xla_sweeps.report.terminal.console import progress_console, say, warn
-from xla_sweeps.report.terminal.trial_progress import TrialProgress
+from xla_sweeps.report.terminal.progress import TrialProgress
 from xla_sweeps.schema.overrides import keys_of
 from xla_sweeps.store.store import folder_below
 from xla_sweeps.system.text import count_noun, displayable

@@ -30,7 +30,7 @@ from xla_sweeps.errors import LEFT_CODE, ConfigError, XlaSweepsError
 from xla_sweeps.report.json_progress import JsonSweep
 from xla_sweeps.report.run_content import SUMMARY_KEYS, run_summary
 from xla_sweeps.report.terminal.console import paragraph, warn
-from xla_sweeps.report.terminal.sweep_progress import SweepProgress
+from xla_sweeps.report.terminal.progress import SweepProgress
 from xla_sweeps.report.terminal.sweep_summary import show_plan, show_sweep
 from xla_sweeps.report.wandb.credentials import require_login
 from xla_sweeps.schema.backend import default_backend

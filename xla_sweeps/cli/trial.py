@@ -256,8 +256,8 @@ def _run_to_end(job: _Job, assignment: Assignment, part: str) -> _End:
 def _measure(job: _Job, assignment: Assignment, part: str) -> _End:
     """Run one trial, and show its result."""
     from xla_sweeps.report.json_progress import JsonProgress
+    from xla_sweeps.report.terminal.progress import TrialProgress
     from xla_sweeps.report.terminal.tables import show_trial
-    from xla_sweeps.report.terminal.trial_progress import TrialProgress
     from xla_sweeps.trial import runner
     from xla_sweeps.trial.neighbours import cause_of
 

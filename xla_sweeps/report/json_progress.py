@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import msgspec
 
-from xla_sweeps.report.terminal.sweep_progress import trial_name
+from xla_sweeps.report.terminal.progress import trial_name
 from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.system.text import displayable, redact
 from xla_sweeps.trial.rounds import Progress

@@ -18,8 +18,8 @@ from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.row_cells import row_names
 from xla_sweeps.report.terminal.console import complain
 from xla_sweeps.report.terminal.models import show_model
+from xla_sweeps.report.terminal.progress import TrialProgress
 from xla_sweeps.report.terminal.tables import show_rows, show_trial
-from xla_sweeps.report.terminal.trial_progress import TrialProgress
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import (
     Agreement,

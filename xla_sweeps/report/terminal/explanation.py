@@ -14,7 +14,7 @@ from xla_sweeps.report.terminal.explained_lines import (
     wrap,
 )
 from xla_sweeps.report.terminal.explained_time import time_text
-from xla_sweeps.report.terminal.trial_progress import STAGES
+from xla_sweeps.report.terminal.progress import STAGES
 from xla_sweeps.schema.comparisons import baseline_of, headline_pairs
 from xla_sweeps.schema.explanation import Explanation, OpList, Place, Roofline, State, Support
 from xla_sweeps.schema.modes import mode_of

@@ -18,7 +18,7 @@ from xla_sweeps.report.labels import short_devices
 from xla_sweeps.report.overall import busy_words, range_words, spread_words, trust_words
 from xla_sweeps.report.sentences import SETTLE_ALL
 from xla_sweeps.report.terminal import console
-from xla_sweeps.report.terminal.sweep_progress import words_of
+from xla_sweeps.report.terminal.progress import words_of
 from xla_sweeps.report.terminal.tables import show_rows
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.comparisons import by_scenario, is_aa_pair
