@@ -165,7 +165,7 @@ def test_the_days_of_what_was_measured_are_said_once(days: list[str], said: str)
         table_of([*rows, base_row(origin="imported", measured_at="2020-01-01T00:00:00+00:00")])
     )
     assert facts["when"] == said
-    assert facts["software"] == ("TF" if days else "")
+    assert dict(facts["facts"])["Software"] == ("TF" if days else "")
 
 
 def test_noise_spread_clocks_heat_and_waiting_are_told_of_a_device() -> None:

@@ -176,13 +176,9 @@ def facts_of(table: pyarrow.Table) -> dict[str, Any]:
     import pyarrow.compute
 
     measured = table.filter(pyarrow.compute.equal(table["origin"], MEASURED))
-    texts = {name: _texts(measured, name) for name in ("measured_at", *_FACTS.values())}
-    facts = {title: _some(texts[name]) for title, name in _FACTS.items()}
-    return {
-        "facts": [*{"Devices": _some(_texts(table, "device")), **facts}.items()],
-        "software": _some(texts["software"], most=2),
-        "when": _days(texts["measured_at"]),
-    }
+    facts = {"Devices": _some(_texts(table, "device"))}
+    facts |= {title: _some(_texts(measured, name)) for title, name in _FACTS.items()}
+    return {"facts": [*facts.items()], "when": _days(_texts(measured, "measured_at"))}
 
 
 _FACTS = {
@@ -197,9 +193,9 @@ def _texts(table: pyarrow.Table, name: str) -> list[str]:
     return sorted(filter(None, table[name].unique().to_pylist()))
 
 
-def _some(texts: list[str], most: int = 3) -> str:
-    more = f" and {len(texts) - most} more" if len(texts) > most else ""
-    return "; ".join(texts[:most]) + more
+def _some(texts: list[str]) -> str:
+    more = f" and {len(texts) - 3} more" if len(texts) > 3 else ""
+    return "; ".join(texts[:3]) + more
 
 
 def _days(times: list[str]) -> str:
