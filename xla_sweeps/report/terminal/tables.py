@@ -29,7 +29,6 @@ from xla_sweeps.report.figures import (
 from xla_sweeps.report.next_steps import fastest_way, next_steps
 from xla_sweeps.report.sentences import DRAWN_PIPELINE, FLAG_TEXTS, SETTLE, TOO_LITTLE
 from xla_sweeps.report.terminal import console
-from xla_sweeps.report.terminal.starts import cache_note, starts_table
 from xla_sweeps.schema.columns import IMPORTED, ModeColumns
 from xla_sweeps.schema.comparisons import by_role, by_scenario
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged, Status
@@ -41,6 +40,11 @@ MOST_REASONS, LINES_SHOWN = 8, 60
 
 _STEP_OF = {Mode.FIT_XLA.role: Mode.XLA.role, Mode.FIT_GRAPH.role: Mode.GRAPH.role}
 """The mode that runs the step alone, by mode of `fit`; the first measured one is described."""
+
+_MOST_PARTS = 8
+"""Columns that a terminal has place for."""
+
+_PARTS = ("interpreter", "import", "build", "load", "trace", "compile", "call")
 
 
 def show_trial(
@@ -54,7 +58,7 @@ def show_trial(
         console.paragraph(f"✕ not measured: {never}", console.COLOURS["failed"])
     else:
         console.print_table(*(modes_table(summary, detail=detail) for detail in (3, 2, 1, 0)))
-        if (starts := starts_table(summary)) is not None:
+        if (starts := _starts_table(summary)) is not None:
             console.print_table(starts)
         _show_answers(summary, displayable(others))
     console.say("")
@@ -63,7 +67,7 @@ def show_trial(
 
 
 def _show_answers(summary: TrialSummary, others: str) -> None:
-    notes = (_steps_note, _input_note, _last_batch_note, _energy_note, cache_note)
+    notes = (_steps_note, _input_note, _last_batch_note, _energy_note, _cache_note)
     for text in filter(None, (note(summary) for note in notes)):
         console.paragraph(text, indent=8)
     console.say("")
@@ -90,40 +94,44 @@ def _show_answers(summary: TrialSummary, others: str) -> None:
     flags = _shown_flags(summary)
     if str(Status.CONTAMINATED) in flags:
         flags[str(Status.CONTAMINATED)] = others
-    _show_caveat(flags)
-
-
-def _reason(failure: Failure) -> str:
-    return f"{failure.message}{f' ({failure.hint})' if failure.hint else ''}"
-
-
-def _show_caveat(flags: Mapping[str, str]) -> None:
-    """Show the flag that matters most in words, and the names of the others."""
     words = [word for word in ("contaminated", *FLAG_TEXTS, *flags) if word in flags]
-    for first in words[:1]:
+    for first in words[:1]:  # the one that matters most
         details = f" ({flags[first]})" if flags[first] else ""
         others = ", ".join(word for word in flags if word != first)
         also = f"; also {others}" if others else ""
         console.paragraph(f"! {first}: {FLAG_TEXTS.get(first, first)}{details}{also}", "yellow")
 
 
+def _reason(failure: Failure) -> str:
+    return f"{failure.message}{f' ({failure.hint})' if failure.hint else ''}"
+
+
 def show_rows(rows: Sequence[ComparisonRow], *, price_per_hour: float | None = None) -> None:
     """Show comparison rows, a table for each scenario; a device that all share is shown below.
 
-    No word and no number is cut. With a price per hour, a million samples are priced.
+    No word and no number is cut, and marks are explained. With a price per hour, a million samples
+    are priced.
     """
     shared = len({row.trial.device for row in rows}) == 1
-    for group in console.scenario_groups(by_scenario(rows, key=lambda row: row.trial.scenario)):
+    groups = by_scenario(rows, key=lambda row: row.trial.scenario)
+    for group in console.scenario_groups(groups):
         lines = row_cells.cells_of(group, with_device=not shared, price_per_hour=price_per_hour)
         cells = [
-            (*groups, (_colour_verdict(verdict, row), replicates))
-            for row, (*groups, (verdict, replicates)) in zip(group, lines, strict=True)
+            (*others, (_colour_verdict(verdict, row), replicates))
+            for row, (*others, (verdict, replicates)) in zip(group, lines, strict=True)
         ]
         headings = row_cells.headings_of(price_per_hour)
         console.print_grouped(headings, cells, right=row_cells.RIGHT, folded=("candidate",))
     if shared:
         console.paragraph(f"on {rows[0].trial.device}", "dim")
-    show_footnotes(rows)
+    if any(row.status is Status.CONTAMINATED for row in rows):
+        console.paragraph(advice.CONTAMINATED, "dim")
+    for group in groups.values():
+        if (aa_test := trust(group)) is not None and aa_test.untrusted:
+            console.paragraph(overall.trust_words(aa_test), "bold red")
+    if any(row.provenance.origin == IMPORTED for row in rows):
+        text = "○ imported: published by others, a single measurement of each mode, no interval"
+        console.paragraph(text, "dim")
 
 
 def show_tables(tables: Sequence[study.Table]) -> None:
@@ -161,18 +169,6 @@ def show_reasons(rows: Sequence[ComparisonRow]) -> None:
         console.paragraph(
             f"{advice.SYMBOLS[verdict]} {first}{more}: {reason}", console.COLOURS[verdict]
         )
-
-
-def show_footnotes(rows: Sequence[ComparisonRow]) -> None:
-    """Explain what is marked in these rows."""
-    if any(row.status is Status.CONTAMINATED for row in rows):
-        console.paragraph(advice.CONTAMINATED, "dim")
-    for group in by_scenario(rows, key=lambda row: row.trial.scenario).values():
-        if (aa_test := trust(group)) is not None and aa_test.untrusted:
-            console.paragraph(overall.trust_words(aa_test), "bold red")
-    if any(row.provenance.origin == IMPORTED for row in rows):
-        text = "○ imported: published by others, a single measurement of each mode, no interval"
-        console.paragraph(text, "dim")
 
 
 def show_findings(findings: Sequence[tuple[str, str, str, str]], conclusion: str) -> None:
@@ -242,6 +238,29 @@ def modes_table(summary: TrialSummary, *, detail: int = 3) -> Table:
         if wide:
             cells += [str(mode.rounds), str(mode.status)]
         table.add_row(*cells, style="" if mode.status is Status.OK else "magenta")
+    return table
+
+
+def _starts_table(summary: TrialSummary) -> Table | None:
+    """A line for each mode: median seconds of each part, and its cache; None of other scenarios."""
+    parts = {
+        mode.label: dict(word.split("=") for word in mode.columns.start_parts.split())
+        for mode in summary.modes
+        if mode.columns.start_parts
+    }
+    present = dict.fromkeys(name for each in parts.values() for name in each)
+    named = [name for name in _PARTS if name in present] or list(present)
+    if not parts or len(named) > _MOST_PARTS:
+        return None
+    cached = summary.trial.compile_cache != "off"
+    columns = [*named, *(["cache, MiB"] if cached else [])]
+    heading = "call, s" if summary.trial.shapes else "start, s"
+    table = console.empty_table(heading, *columns, right=columns)
+    for mode in summary.modes:
+        if own := parts.get(mode.label):
+            cells = [number(float(own[name])) if name in own else NONE for name in named]
+            cells += [number((mode.columns.cache_bytes or 0) / 2**20)] if cached else []
+            table.add_row(mode.label, *cells)
     return table
 
 
@@ -343,6 +362,13 @@ def _energy_note(summary: TrialSummary) -> str:
         return f"energy  {facts.energy}"
     idle = with_bounds(facts.idle_watts, facts.idle_watts_low, facts.idle_watts_high)
     return f"energy  {'   '.join(modes)} J a sample, each alone; {facts.energy}, idle {idle} W"
+
+
+def _cache_note(summary: TrialSummary) -> str:
+    """A line on starts with a damaged cache, by mode; "" where none was tried."""
+    ends = {mode.label: mode.columns.damaged_cache for mode in summary.modes}
+    told = [f"{label}: {displayable(end)}" for label, end in ends.items() if end]
+    return f"with a damaged cache   {'; '.join(told)}" if told else ""
 
 
 def _colour_verdict(verdict: str, row: ComparisonRow) -> Text:
