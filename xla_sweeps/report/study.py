@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -342,11 +342,16 @@ def compatibility_tables(columns: Mapping[str, Sequence[Any]]) -> list[Table]:
     return made
 
 
+def answers_of(rows: pyarrow.Table, names: Iterable[str]) -> dict[str, list[Any]]:
+    """Columns of the rows of results folders, of one row of each question."""
+    asked = {name: rows[name].to_pylist() for name in overview.ASKED}
+    answering = rows.take(overview.answering(asked))
+    return {name: answering[name].to_pylist() for name in names}
+
+
 def of_table(rows: pyarrow.Table) -> list[Table]:
     """The tables of the rows of results folders."""
-    asked = {name: rows[name].to_pylist() for name in overview.ASKED}
-    rows = rows.take(overview.answering(asked))
-    columns = {name: rows[name].to_pylist() for name in {*ranking.NEEDED, *CHECKED}}
+    columns = answers_of(rows, {*ranking.NEEDED, *CHECKED})
     return [*tables(columns), *compatibility_tables(columns)]
 
 

@@ -211,7 +211,7 @@ def _round_bits(column: npt.NDArray[np.float64]) -> npt.NDArray[np.uint32]:
 
 def answer(table: pyarrow.Table) -> str:
     """The commonest scenario's answer, with the names of the others and of several folders."""
-    columns = answers(table)
+    columns = study.answers_of(table, (*overview.SUMMED, "status", "results"))
     whole = overview.overview_of(columns)
     published = [
         speedup
@@ -243,15 +243,6 @@ def _trust(table: pyarrow.Table) -> dict[str, dict[str, Any]]:
         scenario: {"text": overall.trust_words(test), "untrusted": test.untrusted}
         for scenario, rows in groups.items()
         if (test := trust(rows))
-    }
-
-
-def answers(table: pyarrow.Table) -> dict[str, list[Any]]:
-    """The columns that are summed, of one row of each question."""
-    asked = {name: table[name].to_pylist() for name in overview.ASKED}
-    table = table.take(overview.answering(asked))
-    return {
-        name: table[name].to_pylist() for name in (*overview.SUMMED, "status", "device", "results")
     }
 
 
