@@ -23,6 +23,7 @@ from xla_sweeps.analysis.overview import ASKED, SUMMED, Overview, answering, ove
 from xla_sweeps.report.dashboard import build
 from xla_sweeps.report.dashboard.page import render
 from xla_sweeps.schema.columns import Verdict
+from xla_sweeps.store.table import schema
 
 SECTIONS = ("answer", "where", "fastest", "flops", "cost", "series", "broke", "trust", "everything")
 Filters = Sequence[tuple[str, str]]
@@ -68,7 +69,10 @@ def table_of(rows: Sequence[Row]) -> pyarrow.Table:
     """The rows as the product has them when it makes a page."""
     texts = {name: pyarrow.array([row[name] for row in rows], pyarrow.string()) for name in TEXTS}
     numbers = {
-        name: pyarrow.array([row[name] for row in rows], pyarrow.float64()) for name in NUMBERS
+        name: pyarrow.array([row[name] for row in rows], pyarrow.float64()).cast(
+            schema().field(name).type, safe=False
+        )
+        for name in NUMBERS
     }
     return pyarrow.table(texts | numbers)
 

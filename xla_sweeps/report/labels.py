@@ -70,8 +70,6 @@ def told_apart(
 
 
 def _write(name: str, value: Any) -> str:
-    if isinstance(value, float):
-        value = f"{value:g}"
     asked = COLUMNS[name].asked if name in COLUMNS else None
     text = asked.write(value) if asked else str(value or "")
     text = text.replace("T", " ") if name == "measured_at" else text

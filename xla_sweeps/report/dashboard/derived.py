@@ -18,7 +18,7 @@ from xla_sweeps.schema.columns import MEASURED, Verdict
 from xla_sweeps.schema.comparisons import by_backend, by_count, headline_of, is_aa_pair
 from xla_sweeps.schema.measurement import Flag, Flagged, Status
 from xla_sweeps.schema.modes import is_mode
-from xla_sweeps.schema.row import COLUMNS, QUESTION
+from xla_sweeps.schema.row import QUESTION
 from xla_sweeps.store.table import add_price
 
 if TYPE_CHECKING:
@@ -81,15 +81,8 @@ def _settings_of(table: pyarrow.Table, names: Sequence[str]) -> list[str]:
 
     @cache
     def words_of(values: tuple[Any, ...]) -> str:
-        whole = {
-            name: int(value) if isinstance(value, float) else value
-            for name, value in zip(asked, values, strict=True)
-            if value is not None
-        }
-        kinds = {name: COLUMNS[name].kind for name in whole}
-        return setting_words(
-            {name: bool(value) if kinds[name] is bool else value for name, value in whole.items()}
-        )
+        setting = zip(asked, values, strict=True)
+        return setting_words({name: value for name, value in setting if value is not None})
 
     return [*map(words_of, zip(*(table[name].to_pylist() for name in asked), strict=True))]
 
