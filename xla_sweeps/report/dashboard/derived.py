@@ -17,7 +17,6 @@ from xla_sweeps.report.labels import TELLING, setting_words, told_apart
 from xla_sweeps.schema.columns import MEASURED, Verdict
 from xla_sweeps.schema.comparisons import by_backend, by_count, headline_of, is_aa_pair
 from xla_sweeps.schema.measurement import Flag, Flagged, Status
-from xla_sweeps.schema.modes import is_mode
 from xla_sweeps.schema.row import QUESTION
 from xla_sweeps.store.table import add_price
 
@@ -131,7 +130,7 @@ def numbers_of(table: pyarrow.Table) -> dict[str, list[int]]:
         "like": numbers_by(LIKE),
         "trial": numbers_by(("trial_id", "results")),
         "preference": ranks,
-        "twin": [int(_is_twin(*pair)) for pair in _pairs_of(table)],
+        "twin": [int(is_aa_pair(*pair)) for pair in _pairs_of(table)],
     }
 
 
@@ -146,7 +145,7 @@ def scenarios_of(table: pyarrow.Table) -> list[tuple[str, list[tuple[str, str, l
     )
     pairs: dict[str, dict[tuple[str, str], dict[str, None]]] = {name: {} for name in scenario}
     for name, pair, where in zip(scenario, _pairs_of(table), origin, strict=True):
-        if pair[0] and not _is_twin(*pair):
+        if pair[0] and not is_aa_pair(*pair):
             pairs[name].setdefault(pair, {})[where] = None
     return [
         (name, [(*pair, list(pairs[name][pair])) for pair in _order_pairs(name, pairs[name])])
@@ -158,8 +157,7 @@ def _order_pairs(scenario: str, pairs: Iterable[tuple[str, str]]) -> list[tuple[
     own = headline_of(scenario)
 
     def distance(pair: tuple[str, str]) -> tuple[bool, bool, bool]:
-        is_across = not all(map(is_mode, pair)) or len(by_backend(pair)) > 1
-        return is_across, pair[0] != own[0], pair[1] != own[1]
+        return len(by_backend(pair)) > 1, pair[0] != own[0], pair[1] != own[1]
 
     return sorted(pairs, key=distance)
 
@@ -246,7 +244,3 @@ def _quiet_facts(columns: dict[str, list[Any]], group: tuple[Any, ...]) -> dict[
 
 def _pairs_of(table: pyarrow.Table) -> Iterator[tuple[str, str]]:
     return zip(*(table[name].to_pylist() for name in ("baseline", "candidate")), strict=True)
-
-
-def _is_twin(baseline: str, candidate: str) -> bool:
-    return is_mode(baseline) and is_mode(candidate) and is_aa_pair(baseline, candidate)
