@@ -39,10 +39,10 @@ from xla_sweeps.report.labels import join_words, short_devices
 from xla_sweeps.report.wandb.tracker import run_urls
 from xla_sweeps.schema.column import PAGE
 from xla_sweeps.schema.columns import IMPORTED, MEASURED, Verdict
-from xla_sweeps.schema.comparisons import by_count, by_scenario, is_aa_pair
+from xla_sweeps.schema.comparisons import by_count, by_scenario
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import Mode
-from xla_sweeps.schema.row import COLUMNS
+from xla_sweeps.schema.row import COLUMNS, ComparisonRow
 from xla_sweeps.store import planned
 from xla_sweeps.store.filter import matching, no_match, parse_filter
 from xla_sweeps.store.rows import load
@@ -127,6 +127,7 @@ def write_page(
             "keep some with --where, "
             "as in --where 'headline=true', or read `xla-sweeps results --format parquet`"
         )
+    every_row = rows_of(table)
     problems = tuple(problem for rows in loaded.values() for problem in rows.problems)
     trials = sum(rows.trials for rows in loaded.values())
     missing = [planned.count_unmeasured(folder) for folder in results_dirs]
@@ -145,7 +146,7 @@ def write_page(
         "planned": trials + sum(filter(None, missing)) if is_planned else None,
         "problems": list(problems),
         "comparison": comparison,
-        "trust": _trust(table),
+        "trust": _trust(every_row),
         "study": [asdict(each) for each in study.of_table(table)],
         "folders": {
             label: Path(os.path.relpath(folder.resolve(), output.resolve().parent)).as_posix()
@@ -153,7 +154,7 @@ def write_page(
         },
         "runs": {label: urls for label, urls in runs.items() if urls},
     }
-    caveats = map(advice.all_caveats, rows_of(table))
+    caveats = map(advice.all_caveats, every_row)
     table = table.append_column("caveats", pyarrow.array(caveats, pyarrow.string()))
     packed = pack(table.select([*CATEGORIES, *NUMBERS]), meta)
     page = render(packed, title=f"{name} — XLA for Keras vision models").encode()
@@ -234,15 +235,12 @@ def answer(table: pyarrow.Table) -> str:
     return " ".join(filter(None, (text, busy, overall.folders_words(folders), also, others_said)))
 
 
-def _trust(table: pyarrow.Table) -> dict[str, dict[str, Any]]:
+def _trust(rows: Sequence[ComparisonRow]) -> dict[str, dict[str, Any]]:
     """What the A/A pairs of each scenario say, as the terminal says it; and if it is a warning."""
-    sides = (table[name].to_pylist() for name in ("baseline", "candidate"))
-    twins = rows_of(table.filter([is_aa_pair(*pair) for pair in zip(*sides, strict=True)]))
-    groups = by_scenario(twins, key=lambda row: row.trial.scenario)
     return {
         scenario: {"text": overall.trust_words(test), "untrusted": test.untrusted}
-        for scenario, rows in groups.items()
-        if (test := trust(rows))
+        for scenario, own in by_scenario(rows, key=lambda row: row.trial.scenario).items()
+        if (test := trust(own))
     }
 
 
