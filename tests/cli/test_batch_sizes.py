@@ -10,7 +10,7 @@ import pytest
 from composed import record_of
 from factories import failed_outcome
 
-from xla_sweeps.cli.batch_sizes import batch_sizes_command
+from xla_sweeps.cli.answers import batch_sizes_command
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.store.store import Store
 

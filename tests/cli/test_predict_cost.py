@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from composed import record_of
 
-from xla_sweeps.cli.predict_cost import predict_cost_command
+from xla_sweeps.cli.answers import predict_cost_command
 from xla_sweeps.errors import StoreError
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.store import derive
@@ -124,7 +124,7 @@ def test_the_answer_for_a_number_of_samples_names_the_fastest_way(
 
 
 def test_no_measured_size_is_said(measured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xla_sweeps.cli.predict_cost.measure_aside", lambda request, plan: 3)
+    monkeypatch.setattr("xla_sweeps.cli.answers.measure_aside", lambda request, plan: 3)
     with pytest.raises(StoreError, match="no mode was measured"):
         ask(measured, "--batches", "1", "--batch-sizes", "63,64,65")
 
@@ -132,7 +132,7 @@ def test_no_measured_size_is_said(measured: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_size_without_a_record_makes_the_exit_code_1(
     measured: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("xla_sweeps.cli.predict_cost.measure_aside", lambda request, plan: 0)
+    monkeypatch.setattr("xla_sweeps.cli.answers.measure_aside", lambda request, plan: 0)
     assert ask(measured, "--batches", "4", "--batch-sizes", "1,8,32,64") == 1
     assert "predict takes longer than graph_host" in " ".join(capsys.readouterr().out.split())
 
@@ -156,6 +156,6 @@ def test_contaminated_sizes_are_kept_and_said(
 def test_an_interrupted_sweep_gives_no_answer(
     measured: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("xla_sweeps.cli.predict_cost.measure_aside", lambda request, plan: 130)
+    monkeypatch.setattr("xla_sweeps.cli.answers.measure_aside", lambda request, plan: 130)
     assert ask(measured) == 130
     assert capsys.readouterr().out == ""

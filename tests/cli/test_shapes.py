@@ -10,7 +10,7 @@ import pytest
 from commands import command
 from composed import record_of
 
-from xla_sweeps.cli.shapes import shapes_command
+from xla_sweeps.cli.answers import shapes_command
 from xla_sweeps.schema.trial import LATER
 from xla_sweeps.store.store import Store
 

@@ -37,7 +37,7 @@ EXCEPTIONS: Mapping[str, Mapping[str, frozenset[str]]] = {
         "schema/trial.py": OPTIONS,
         **dict.fromkeys(
             (
-                *("analysis/speedup.py", "sweeps/race.py", "cli/predict_cost.py"),
+                *("analysis/speedup.py", "sweeps/race.py", "cli/answers.py"),
                 *("trial/tracking.py", "report/terminal/tables.py", "schema/trial_columns.py"),
             ),
             frozenset({"keras"}),

@@ -38,13 +38,19 @@ COMMANDS = {
         "model=…", "operations that XLA rejects, silent traps, graph breaks, where the time goes"
     ),
     "predict-cost": Command(
-        "model=…", "costs of model.predict per call and sample, and when to call the model instead"
+        "model=…",
+        "costs of model.predict per call and sample, and when to call the model instead",
+        module="answers",
     ),
     "batch-sizes": Command(
-        "model=…", "throughput, latency and memory from batch 1 to the limit, and the knee"
+        "model=…",
+        "throughput, latency and memory from batch 1 to the limit, and the knee",
+        module="answers",
     ),
     "shapes": Command(
-        "model=…", "what a new shape costs in each mode, and from how many calls XLA pays"
+        "model=…",
+        "what a new shape costs in each mode, and from how many calls XLA pays",
+        module="answers",
     ),
     "compatibility": Command(
         "[PATTERN]", "which models and layers compile under XLA, agree with eager, and are faster"

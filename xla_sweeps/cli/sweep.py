@@ -8,10 +8,9 @@ import os
 import random
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,12 +18,10 @@ import msgspec
 from xla_sweeps.analysis.compatibility import CHECK
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.cli.agents import agents_command
-from xla_sweeps.cli.arguments import read_trials
 from xla_sweeps.cli.sweep_options import DEVICE, Options, options_of
 from xla_sweeps.config import catalog
 from xla_sweeps.config.combinations import write_choice
 from xla_sweeps.config.compose import override_values
-from xla_sweeps.config.settings import Settings
 from xla_sweeps.config.values import folder_of, text
 from xla_sweeps.errors import LEFT_CODE, ConfigError, XlaSweepsError
 from xla_sweeps.report.json_progress import JsonSweep
@@ -37,8 +34,6 @@ from xla_sweeps.schema.backend import default_backend
 from xla_sweeps.schema.columns import AA_TAG
 from xla_sweeps.schema.overrides import key_of, override_value
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import TrialSummary, precision_words
-from xla_sweeps.store import rows
 from xla_sweeps.store.claim import remove_left
 from xla_sweeps.store.planned import keep
 from xla_sweeps.store.rows import load_runs
@@ -170,22 +165,6 @@ def measure_aside(request: Request, plan: Plan) -> int:
     """`measure`, whose lines go to standard error: an answer alone goes to standard output."""
     with contextlib.redirect_stdout(sys.stdout if request.options.dry_run else sys.stderr):
         return measure(request, plan)
-
-
-def trials_of(
-    plan: Plan, results_dir: Path
-) -> tuple[rows.Rows, Mapping[str, Sequence[Record]], Mapping[str, TrialSummary]]:
-    """Rows of a folder, with records and summaries of the trials of a plan that have any."""
-    ids = {name for task in plan.tasks for name in task.trial_ids}
-    kept = rows.load(results_dir)
-    return kept, *read_trials(results_dir, kept, only=ids)
-
-
-def title_of(settings: Settings, *facts: str) -> str:
-    """The title of an answer: these facts, the precision and the device."""
-    precision = precision_words(settings.trial.precision, settings.trial.tf32)
-    device = settings.device.name or settings.device.label
-    return " · ".join(filter(None, (*facts, *precision, device)))
 
 
 def _load_definition(options: Options) -> Sweep:

@@ -43,17 +43,6 @@ class Options:
     rerun: tuple[str, str] | None = None
     accept_contaminated: bool = False
 
-    @classmethod
-    def of_answer(cls, file: Path, given: argparse.Namespace) -> Options:
-        """Those of a command that measures to answer: other load makes its intervals wider."""
-        return cls(
-            file=file,
-            overrides=given.overrides,
-            config_dir=given.config_dir,
-            dry_run=given.dry_run,
-            accept_contaminated=True,
-        )
-
     @property
     def kind(self) -> type[Launcher]:
         """The launcher's class."""
