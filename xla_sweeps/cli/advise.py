@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from xla_sweeps.analysis.race import Limits
-from xla_sweeps.cli.arguments import add_config_dir, add_output, command_parser, require_model
+from xla_sweeps.cli.arguments import add_model, command_parser, require_model
 from xla_sweeps.cli.sweep import slots_of
 from xla_sweeps.cli.sweep_options import Options
 from xla_sweeps.config.values import SECONDS, quantity_in
@@ -98,8 +98,6 @@ def _parser() -> argparse.ArgumentParser:
         "clear answer.",
         examples=_EXAMPLES,
     )
-    both = "options of every trial; one that is given is not varied (batch_size=1)"
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=both)
     text = "the mode that you use now (default: the graph mode of the scenario)"
     parser.add_argument("--now", metavar="MODE", help=text)
     text = "vary another option: threads.intra=1,2 (repeatable)"
@@ -110,6 +108,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--latency-limit", type=_MILLISECONDS, metavar="TIME", help=text)
     text = "the most device memory that a mode may take (4GiB)"
     parser.add_argument("--memory", type=_BYTES, metavar="SIZE", help=text)
-    add_output(parser, "text", "json")
-    add_config_dir(parser)
+    every = "options of every trial; one that is given is not varied (batch_size=1)"
+    add_model(parser, overrides=every)
     return parser

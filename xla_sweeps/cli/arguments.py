@@ -115,10 +115,10 @@ def add_published(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_model(parser: argparse.ArgumentParser, *, overrides: str) -> None:
+def add_model(parser: argparse.ArgumentParser, *forms: str, overrides: str) -> None:
     """Add the model of a question (with help on its overrides), and the answer's form and place."""
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=overrides)
-    add_output(parser, "text", "json")
+    add_output(parser, *(forms or ("text", "json")))
     add_config_dir(parser)
 
 

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 
 from xla_sweeps.analysis.guard import LOOK, MAX_PAIRS
 from xla_sweeps.cli.arguments import (
-    add_config_dir,
     add_fail_on,
-    add_output,
+    add_model,
     command_parser,
     conditions_of,
     require_model,
@@ -110,8 +109,6 @@ def _parser() -> argparse.ArgumentParser:
         "Exit code 0 if no condition of --fail-on is met, 1 if one is, 2 if the request cannot be "
         "carried out, 3 if a mode could not be judged.",
     )
-    both = "options of a trial, of both sides"
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=both)
     for name in ("before", "after"):
         parser.add_argument(
             f"--{name}",
@@ -132,6 +129,5 @@ def _parser() -> argparse.ArgumentParser:
     text = "the smallest change that matters: within it the sides are equivalent (default: 5%%)"
     parser.add_argument("--detect", type=_SHARE, default=0.05, metavar="PERCENT", help=text)
     add_fail_on(parser, FAIL_ON, f" (default: {','.join(FAILS)}; '' for none)")
-    add_output(parser, "text", "md", "json")
-    add_config_dir(parser)
+    add_model(parser, "text", "md", "json", overrides="options of a trial, of both sides")
     return parser
