@@ -24,23 +24,17 @@ from xla_sweeps.schema.options import BY_NAME
 from xla_sweeps.schema.overrides import keys_of
 from xla_sweeps.store.store import folder_below
 
-_OPTIONS = {
-    "--multirun": "-m",
-    "--cfg": "-c",
-    "--config-dir": "-cd",
-    "--trust-config": "--trust-config",
-    "--config-name": "-cn",
-    "--dry-run": "--dry-run",
-}
-"""Options that can be used here, and how they may be written in short.
+_OPTIONS = ("--multirun", "--cfg", "--config-dir", "--trust-config", "--config-name", "--dry-run")
+"""Options that can be used here.
 
 The others of Hydra would read other files as configuration, or run what they hold.
 """
 
-_OF_HYDRA = ("--run", "--resolve", "--info", "--hydra-help", "--shell-completion")
-"""Further options for who knows Hydra, which no message lists."""
-
-_SHORT = ("-r", "-i", "-sc")
+_UNLISTED = (
+    *("-m", "-c", "-cd", "-cn", "-r", "-i", "-sc"),
+    *("--run", "--resolve", "--info", "--hydra-help", "--shell-completion"),
+)
+"""Short forms, and further options for who knows Hydra, which no message lists."""
 
 _EXCLUSIVE = ("multirun", "run", "hydra_help", "shell_completion", "cfg", "info")
 
@@ -49,10 +43,9 @@ _COMPLETIONS = ("install=", "uninstall=", "query=")
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The overrides, and the options of Hydra; a `ConfigError` for one that cannot be used."""
-    usable = {*_OPTIONS, *_OPTIONS.values(), *_OF_HYDRA, *_SHORT}
     for word, following in itertools.pairwise([*arguments, "VALUE"]):
         option, _, value = word.partition("=")
-        if option.startswith("-") and option not in usable:
+        if option.startswith("-") and option not in (*_OPTIONS, *_UNLISTED):
             raise unknown_flag(option, value or following, [*_OPTIONS, "--help", "--version"])
     parser = get_args_parser()
     parser.exit_on_error = False
