@@ -192,8 +192,8 @@ def _records(folder: Path, findings: Findings) -> Iterator[Record]:
         try:
             record = Record.from_json(read_regular(path))
         except (RecordFormatError, OSError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            findings.problems.append(f"{path}: cannot be read: {reason or error}")
+            reason = getattr(error, "strerror", None) or error
+            findings.problems.append(f"{path}: cannot be read: {reason}")
             continue
         findings.count(str(record.status))
         findings.problems.extend(f"{path}: {line}" for line in _disorder(record))

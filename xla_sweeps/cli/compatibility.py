@@ -157,11 +157,7 @@ def _resolution(entry: catalog.CatalogEntry, source: str, largest_px: int) -> in
 
 
 def _compose(composer: Composer, trials: Iterator[Values]) -> tuple[list[Task], Counter[str]]:
-    """The trials, each once, and the number of those that are refused, by the reason.
-
-    Raises:
-        ConfigError: all are refused.
-    """
+    """The trials, each once, and how many are refused by which reason; an error if all are."""
     tasks: dict[str, Task] = {}
     skipped, errors = Counter[str](), list[ConfigError]()
     for values in trials:

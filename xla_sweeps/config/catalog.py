@@ -149,10 +149,8 @@ def shipped_sweeps() -> dict[str, Path]:
 
 def _shipped_folder(name: str) -> Path:
     """A folder of data: inside the installed wheel, or beside the package in a checkout."""
-    return next(
-        (path for path in (_PACKAGE / "data" / name, _PACKAGE.parent / name) if path.is_dir()),
-        _PACKAGE / "data" / name,
-    )
+    inside = _PACKAGE / "data" / name
+    return inside if inside.is_dir() else _PACKAGE.parent / name
 
 
 @cache
@@ -321,17 +319,12 @@ def _source(name: str, document: Any, *, where: str) -> SourceEntry:
         raise unknown_name(f"source in {where.rpartition('.')[0]}", name, SOURCES)
     if not isinstance(document, Mapping):
         raise ConfigError(f"{where}: give a handle, or constructor and arguments")
-    own = {"library": SOURCES[name].libraries[0]}
-    recipe = {}
-    for key, value in document.items():
-        if key in SourceEntry.__struct_fields__:
-            own[key] = value
-        elif key != "dtype_fixed":  # of the request, not of the model: config.settings reads it
-            recipe[key] = value
-    if own["library"] not in SOURCES[name].libraries:
-        raise ConfigError(
-            f"{where}.library={own['library']}: allowed are {', '.join(SOURCES[name].libraries)}"
-        )
+    libraries, fields = SOURCES[name].libraries, SourceEntry.__struct_fields__
+    own = {"library": libraries[0]} | {key: document[key] for key in fields if key in document}
+    left = (*fields, "dtype_fixed")  # of the request, not of the model: config.scenario reads it
+    recipe = {key: value for key, value in document.items() if key not in left}
+    if own["library"] not in libraries:
+        raise ConfigError(f"{where}.library={own['library']}: allowed are {', '.join(libraries)}")
     if name != "hub":
         _check_recipe(recipe, where=where)
     elif not isinstance(recipe.get("handle"), str):

@@ -345,12 +345,8 @@ def _lines(node: yaml.Node, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, 
 
 def _nodes(node: yaml.Node) -> Iterator[yaml.Node]:
     yield node
-    if isinstance(node, yaml.MappingNode):
-        for pair in node.value:
-            for inner in pair:
-                yield from _nodes(inner)
-    elif isinstance(node, yaml.SequenceNode):
-        for inner in node.value:
+    for part in node.value if isinstance(node, yaml.CollectionNode) else ():
+        for inner in part if isinstance(node, yaml.MappingNode) else (part,):
             yield from _nodes(inner)
 
 
