@@ -70,20 +70,14 @@ def _run(arguments: list[str]) -> int:
         name = first.replace("-", "_")
         place = f"xla_sweeps.cli.{COMMANDS[first].module or name}:{name}_command"
         return int(pkgutil.resolve_name(place)(arguments[1:]))
-    _wait_to_prepare()
+    assignment = Assignment.of(os.environ)
+    if assignment.shares:  # prepare without a processor while the agent's other trial measures
+        from xla_sweeps.system.leases import share_from_start
+
+        os.environ.update(share_from_start(assignment).environment())
     from xla_sweeps.cli.trial import trial_command
 
     return trial_command(arguments)
-
-
-def _wait_to_prepare() -> None:
-    """Use no processor while an agent's other trial measures, if this one prepares ahead."""
-    assignment = Assignment.of(os.environ)
-    if not assignment.shares:
-        return
-    from xla_sweeps.system.leases import share_from_start
-
-    os.environ.update(share_from_start(assignment).environment())
 
 
 def _help() -> int:
