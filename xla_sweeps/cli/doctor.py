@@ -247,7 +247,6 @@ def _wandb() -> Finding:
 
 
 def _compiles(device: devices.Device) -> Iterator[Finding]:
-    """Compile with XLA, and say what goes wrong."""
     able = [
         one for one in backends() if "self_check" in one.programs and not environment.absent(one)
     ]

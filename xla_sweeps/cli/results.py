@@ -68,7 +68,6 @@ def _options(command: str, forms: Sequence[str], arguments: Sequence[str]) -> ar
 
 
 def _add_of_rows(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `results` alone."""
     parser.add_argument(
         "--show",
         metavar="WHAT",

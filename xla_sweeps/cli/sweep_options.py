@@ -72,7 +72,6 @@ def options_of(arguments: Sequence[str]) -> Options:
         "The definition is in W&B's format. Run it again to measure exactly what is missing.",
     )
     _add_trials(parser)
-    _add_again(parser)
     accepting = _add_launching(parser)
     given = vars(parser.parse_intermixed_args(arguments))
     del given["list"]
@@ -97,7 +96,7 @@ def check_ahead(ahead: int | None, *, compiles: bool) -> None:
 
 
 def _add_trials(parser: argparse.ArgumentParser) -> None:
-    """Add the options that choose the trials."""
+    """Add the options that choose the trials, and those to measure again."""
     add = parser.add_argument
     add("file", type=_definition, help="the definition: a file, or a name that --list shows")
     every = "key=value for every trial, in place of the file's"
@@ -109,11 +108,6 @@ def _add_trials(parser: argparse.ArgumentParser) -> None:
     add("--list", action="store_true", help="list the definitions that come with the package")
     add_config_dir(parser)
     add("--seed", type=int, default=0, help="seed of a random or bayes search (default: 0)")
-
-
-def _add_again(parser: argparse.ArgumentParser) -> None:
-    """Add the options that choose trials to measure again."""
-    add = parser.add_argument
     text = "measure trials of this status again (repeatable)"
     add("--retry", action="append", type=_status, default=[], metavar="STATUS", help=text)
     text = "one more replicate for matching rows of `results`, as in verdict=ambiguous"
@@ -153,7 +147,6 @@ def _definition(given: str) -> Path:
 
 
 def _status(word: str) -> Status:
-    """The status of that name."""
     names = [str(status) for status in Status]
     if word not in names:
         raise unknown_name("status", word, names, listed=len(names))

@@ -355,7 +355,6 @@ def _tracker(
 
 
 def _check_project(project: str) -> None:
-    """Refuse a project that W&B does not take."""
     if project == "sweeps":
         other = "W&B's client cannot read a project of that name; choose another"
         raise ConfigError(f"tracker.project=sweeps: {other}")
