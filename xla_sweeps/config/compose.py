@@ -256,15 +256,13 @@ def _check_reach(override: Override) -> None:
             folder_of(str(override.value()))
     if override.is_delete() and key in BY_NAME:
         raise ConfigError(f"~{key}: it cannot be removed; set it: {BY_NAME[key].usage}")
-    is_group = "/" in key or (key in BY_NAME and BY_NAME[key].in_files)
-    if key in GROUPS and not isinstance(override.value(), str):
+    if override.is_delete() or override.is_sweep_override():
         return
-    if not (is_group or key in GROUPS) or override.is_delete() or override.is_sweep_override():
-        return
-    value = override.value()
+    value, is_file = override.value(), "/" in key or (key in BY_NAME and BY_NAME[key].in_files)
     if not isinstance(value, str):
-        raise unknown_choice(key, override.get_value_element_as_str())
-    if ".." in value or value.startswith("/"):
+        if is_file:
+            raise unknown_choice(key, override.get_value_element_as_str())
+    elif (is_file or key in GROUPS) and (".." in value or value.startswith("/")):
         if key == "model":
             raise catalog.unknown_model(value)
         raise ConfigError(f"'{text}': expected the name of a file in {key}/, not a path")

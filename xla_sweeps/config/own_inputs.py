@@ -229,12 +229,11 @@ def needs_inputs(code: Callable[..., Any]) -> bool:
         taken = list(inspect.signature(code).parameters.values())
     except (TypeError, ValueError):
         return False
-    is_object = not (inspect.isroutine(code) or isinstance(code, partial))
-    unfit = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
-    taken = [one for one in taken if one.kind not in unfit]
-    if not is_object:
-        taken = [one for one in taken if one.kind is not one.VAR_POSITIONAL]
-    return any(one.default is one.empty and one.name != "resolution" for one in taken)
+    unfit = {inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD}
+    if inspect.isroutine(code) or isinstance(code, partial):
+        unfit.add(inspect.Parameter.VAR_POSITIONAL)
+    needed = [one for one in taken if one.default is one.empty and one.kind not in unfit]
+    return any(one.name != "resolution" for one in needed)
 
 
 def apply(document: Mapping[str, Any], explicit: Collection[str]) -> Mapping[str, Any]:
