@@ -159,13 +159,10 @@ def find_source(module: str, where: str) -> Path:
 
 
 def _find_module(name: str) -> Path | None:
-    inner = Path(*name.split("."))
-    for folder in (".", *SEARCHED.get(), *sys.path):
-        file, package = Path(folder, inner).with_suffix(".py"), Path(folder, inner, "__init__.py")
-        for candidate in (file, package):
-            if candidate.is_file():
-                return candidate
-    return None
+    inner, folders = Path(*name.split(".")), (".", *SEARCHED.get(), *sys.path)
+    places = (inner.with_suffix(".py"), inner / "__init__.py")
+    files = (Path(folder, place) for folder in folders for place in places)
+    return next(filter(Path.is_file, files), None)
 
 
 def check_custom_layers(config: Any, source: Path | None, where: str) -> None:

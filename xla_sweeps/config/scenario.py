@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from xla_sweeps.config import catalog, local_model, values
 from xla_sweeps.errors import ConfigError, unknown_name
@@ -91,10 +91,14 @@ def modes_of(
         given = [word for word in re.split(r"[\s,]+", given.strip("[]() ")) if word]
     if not isinstance(given, list) or not given:
         raise ConfigError(f"modes={given}: give a list, as in modes=[eager,graph,xla]")
-    names = [str(mode) for mode in SCENARIOS[scenario].modes]
-    for name in given:
-        if name not in names:
-            _refuse_mode(str(name), scenario)
+    allowed = list(map(str, SCENARIOS[scenario].modes))
+    for name in map(str, given):
+        if name in allowed:
+            continue
+        if elsewhere := [other for other, has in SCENARIOS.items() if name in map(str, has.modes)]:
+            mine = f"it belongs to scenario={elsewhere[0]}"
+            raise ConfigError(f"modes: {name} is no mode of scenario={scenario}; {mine}")
+        raise unknown_name("execution mode", name, allowed, listed=len(allowed))
     return label_modes([MODES[name] for name in given])
 
 
@@ -118,15 +122,6 @@ def _implied_modes(
         has = f"{title} has the modes {', '.join(modes)} only"
         raise ConfigError(f"jit={word}: {has}; leave jit out")
     return modes
-
-
-def _refuse_mode(name: str, scenario: Scenario) -> NoReturn:
-    """Say which scenario has the mode, or which modes this one has."""
-    if elsewhere := [other for other, has in SCENARIOS.items() if name in map(str, has.modes)]:
-        mine = f"it belongs to scenario={elsewhere[0]}"
-        raise ConfigError(f"modes: {name} is no mode of scenario={scenario}; {mine}")
-    allowed = list(map(str, SCENARIOS[scenario].modes))
-    raise unknown_name("execution mode", name, allowed, listed=len(allowed))
 
 
 def _jit_word(jit: Any) -> str:
