@@ -50,12 +50,9 @@ def agents_command(arguments: Sequence[str]) -> int:
     add_results_dir(parser, "--results-dir", usual=f"the sweep's, else {RESULTS}")
     parser.set_defaults(results_dir=None)
     add_config_dir(parser)
-    parser.add_argument(
-        "--max-failed",
-        type=ONE_OR_MORE,
-        default=wandb_agents.MAX_FAILED,
-        help="trials in a row that may fail before an agent gives up (default: 20)",
-    )
+    text = "trials in a row that may fail before an agent gives up (default: 20)"
+    most = wandb_agents.MAX_FAILED
+    parser.add_argument("--max-failed", type=ONE_OR_MORE, default=most, help=text)
     options = parser.parse_intermixed_args(arguments)
     if not wandb_agents.PATH_PATTERN.fullmatch(options.sweep):
         raise ConfigError(f"agents {options.sweep}: expected ENTITY/PROJECT/ID of a sweep")

@@ -106,13 +106,10 @@ def add_project(parser: argparse.ArgumentParser) -> None:
 
 def add_published(parser: argparse.ArgumentParser) -> None:
     """Add the choice to show published figures too."""
-    parser.add_argument(
-        "--with-published",
-        action="store_true",
-        help="beside your own figures those of the study keras-xla-benchmarks, on A100, V100, T4 "
-        "and a GPU without a name: marked as published, without an interval, never pooled with "
-        "yours",
-    )
+    text = "beside your own figures those of the study keras-xla-benchmarks, on A100, V100, T4 "
+    text += "and a GPU without a name: marked as published, without an interval, never pooled "
+    text += "with yours"
+    parser.add_argument("--with-published", action="store_true", help=text)
 
 
 def add_model(parser: argparse.ArgumentParser, *forms: str, overrides: str) -> None:

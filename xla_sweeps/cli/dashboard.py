@@ -41,18 +41,12 @@ WATCH_S = 2.0
 def dashboard_command(arguments: Sequence[str]) -> int:
     """Write the local page, and print where it is."""
     parser = command_parser("dashboard")
-    parser.add_argument(
-        "dirs",
-        nargs="*",
-        metavar="DIR",
-        type=folder_type(parser),
-        help="results folders (default: results)",
-    )
+    text = "results folders (default: results)"
+    parser.add_argument("dirs", nargs="*", metavar="DIR", type=folder_type(parser), help=text)
     text = "file to write (default: dashboard.html in the first folder)"
     parser.add_argument("-o", "--output", type=path_of, help=text)
-    parser.add_argument(
-        "--where", metavar="EXPR", help="only these rows: 'family=ConvNeXt and resolution=224'"
-    )
+    text = "only these rows: 'family=ConvNeXt and resolution=224'"
+    parser.add_argument("--where", metavar="EXPR", help=text)
     changed = "add a section on what changed from the first folder to the second"
     parser.add_argument("--compare", action="store_true", help=changed)
     parser.add_argument("--title", help="the page's title (default: the folders' names)")

@@ -37,17 +37,13 @@ def doctor_command(arguments: Sequence[str]) -> int:
     """Check the machine; exit code 1 if it cannot measure."""
     parser = command_parser("doctor", "Exit code 1 if this machine cannot measure.")
     add_results_dir(parser)
-    parser.add_argument(
-        "--seconds", type=float, default=3.0, help="how long to watch the machine (default: 3)"
-    )
+    text = "how long to watch the machine (default: 3)"
+    parser.add_argument("--seconds", type=float, default=3.0, help=text)
     text = "also compile a matrix product and a convolution with XLA there: cpu, gpu, gpu:N"
     parser.add_argument("--device", metavar="NAME", help=text)
-    parser.add_argument(
-        "--full",
-        action="store_true",
-        help="also measure whether figures of the device can be trusted, in under 10 minutes (2 on "
-        "a CPU), and print a page to paste into an issue",
-    )
+    text = "also measure whether figures of the device can be trusted, in under 10 minutes (2 on a "
+    text += "CPU), and print a page to paste into an issue"
+    parser.add_argument("--full", action="store_true", help=text)
     options = parser.parse_args(arguments)
     if not 0 <= options.seconds <= MAX_SECONDS:
         raise ConfigError(f"--seconds {options.seconds}: expected 0 to {MAX_SECONDS}")

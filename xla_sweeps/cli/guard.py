@@ -109,21 +109,13 @@ def _parser() -> argparse.ArgumentParser:
         "Exit code 0 if no condition of --fail-on is met, 1 if one is, 2 if the request cannot be "
         "carried out, 3 if a mode could not be judged.",
     )
+    place = "a python, or the folder of a virtual environment; DIR is the folder that the model's "
+    place += "code is in (default: the current one)"
+    own = "an option of this side alone, such as a flag (repeatable)"
+    add = parser.add_argument
     for name in ("before", "after"):
-        parser.add_argument(
-            f"--{name}",
-            required=True,
-            metavar="ENV[@DIR]",
-            help="a python, or the folder of a virtual environment; DIR is the folder that the "
-            "model's code is in (default: the current one)",
-        )
-        parser.add_argument(
-            f"--{name}-with",
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-            help="an option of this side alone, such as a flag (repeatable)",
-        )
+        add(f"--{name}", required=True, metavar="ENV[@DIR]", help=place)
+        add(f"--{name}-with", action="append", default=[], metavar="KEY=VALUE", help=own)
     text = "time for all pairs, such as 120 (seconds), 20min or 1h (default: 20min)"
     parser.add_argument("--budget", type=SECONDS, default=1200.0, metavar="TIME", help=text)
     text = "the smallest change that matters: within it the sides are equivalent (default: 5%%)"

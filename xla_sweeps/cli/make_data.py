@@ -34,13 +34,9 @@ def make_data_command(arguments: Sequence[str]) -> int:
         "photos do, and mean nothing. Then: xla-sweeps scenario=fit model=resnet50 data=FOLDER",
     )
     parser.add_argument("folder", type=folder_of, help="where: a new or an empty folder")
-    parser.add_argument(
-        "--format",
-        dest="form",
-        choices=("tfrecord", "folder"),
-        default="tfrecord",
-        help="TFRecord files, or a folder for each class (default: tfrecord)",
-    )
+    text = "TFRecord files, or a folder for each class (default: tfrecord)"
+    forms = ("tfrecord", "folder")
+    parser.add_argument("--format", dest="form", choices=forms, default="tfrecord", help=text)
     for name, default, number, text in _NUMBERS:
         text = f"{text} (default: {default})"
         parser.add_argument(f"--{name}", type=number, default=default, metavar="N", help=text)

@@ -22,9 +22,8 @@ from xla_sweeps.system.installation import how_to_install
 def models_command(arguments: Sequence[str]) -> int:
     """List the catalog, or show one model."""
     parser = command_parser("models")
-    parser.add_argument(
-        "pattern", nargs="?", default="", help="part of a name or family, or a glob: 'regnet*'"
-    )
+    text = "part of a name or family, or a glob: 'regnet*'"
+    parser.add_argument("pattern", nargs="?", default="", help=text)
     add_config_dir(parser)
     add_output(parser, "table", "csv", "json")
     options = parser.parse_args(arguments)
@@ -57,9 +56,8 @@ def hub_replicas_command(arguments: Sequence[str]) -> int:
         "They have the published architectures; the cache is $XLA_SWEEPS_CACHE, else "
         "~/.cache/xla-sweeps. A trial builds the one that it needs if it is not there.",
     )
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="models, or globs: 'swin_*' (default: all of them)"
-    )
+    text = "models, or globs: 'swin_*' (default: all of them)"
+    parser.add_argument("names", nargs="*", metavar="NAME", help=text)
     parser.add_argument("--list", action="store_true", help="list them and their places only")
     options = parser.parse_args(arguments)
     return show(options.names) if options.list else make(options.names)

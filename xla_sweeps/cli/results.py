@@ -54,12 +54,9 @@ def _options(command: str, forms: Sequence[str], arguments: Sequence[str]) -> ar
     add_output(parser, *forms, where=where if of_rows else "default: speedups.svg")
     every_baseline = "every baseline, not only the headline comparison"
     parser.add_argument("--all", action="store_true", help=every_baseline)
-    parser.add_argument(
-        "--where",
-        metavar="EXPR",
-        help="only these rows: 'family=ConvNeXt and resolution>=224', "
-        "'verdict=slower or not device~A100'; columns: docs/results.md",
-    )
+    text = "only these rows: 'family=ConvNeXt and resolution>=224', 'verdict=slower or not "
+    text += "device~A100'; columns: docs/results.md"
+    parser.add_argument("--where", metavar="EXPR", help=text)
     parser.set_defaults(show="rows", price_per_hour=None, raw=False)
     add_published(parser)
     if of_rows:
@@ -68,21 +65,14 @@ def _options(command: str, forms: Sequence[str], arguments: Sequence[str]) -> ar
 
 
 def _add_of_rows(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--show",
-        metavar="WHAT",
-        choices=("rows", *study.QUESTIONS),
-        default="rows",
-        help="rows (default), fastest model at each resolution, distribution of its models, "
-        "agreement of devices on their order, podium (by images/s and by gain), families (the best "
-        "of each), compatibility, or inversions (larger and faster)",
-    )
-    parser.add_argument(
-        "--price-per-hour",
-        type=quantity_in({"": 1}, "a price above 0, such as 2.5"),
-        metavar="PRICE",
-        help="what the machine costs an hour, in any currency: adds the price of a million samples",
-    )
+    text = "rows (default), fastest model at each resolution, distribution of its models, "
+    text += "agreement of devices on their order, podium (by images/s and by gain), families (the "
+    text += "best of each), compatibility, or inversions (larger and faster)"
+    every = ("rows", *study.QUESTIONS)
+    parser.add_argument("--show", metavar="WHAT", choices=every, default="rows", help=text)
+    price = quantity_in({"": 1}, "a price above 0, such as 2.5")
+    text = "what the machine costs an hour, in any currency: adds the price of a million samples"
+    parser.add_argument("--price-per-hour", type=price, metavar="PRICE", help=text)
     raw = "every block of calls of these rows' trials, for csv, json and parquet"
     parser.add_argument("--raw", action="store_true", help=raw)
 

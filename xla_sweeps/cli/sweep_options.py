@@ -118,9 +118,8 @@ def _add_trials(parser: argparse.ArgumentParser) -> None:
 
 def _add_launching(parser: argparse.ArgumentParser) -> dict[str, list[str]]:
     """Add the options of launchers; returns the names of the launchers that accept each."""
-    parser.add_argument(
-        "--launcher", choices=launchers(), default="local", help="where trials run (default: local)"
-    )
+    text = "where trials run (default: local)"
+    parser.add_argument("--launcher", choices=launchers(), default="local", help=text)
     declared: dict[str, Mapping[str, Any]] = {}
     accepting: dict[str, list[str]] = {}
     for launcher, kind in launchers().items():
