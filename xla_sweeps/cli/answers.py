@@ -6,7 +6,6 @@ Each measures exactly what is missing on the first device, and shows what it cos
 from __future__ import annotations
 
 import argparse
-import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -80,7 +79,9 @@ def batch_sizes_command(arguments: Sequence[str]) -> int:
     """Measure what is missing, size by size, and show it all; exit code 1 if no mode ran."""
     options = _sizes_parser().parse_intermixed_args(list(arguments))
     require_writable(options.output)
-    sizes = _sizes(options.sizes)
+    sizes = [2**power for power in range(MAX_BATCH.bit_length())]
+    if options.sizes != AUTO:
+        sizes = numbers_of(options.sizes, "--sizes", least=1, most=MAX_BATCH)
     require_model("batch-sizes", options.overrides, _CHOSEN["batch-sizes"])
     sweep, points = replace(_shipped("batch_sizes"), parameters={}), list[Point]()
     base = _request("batch-sizes", arguments, options, sweep)
@@ -134,12 +135,6 @@ def _sizes_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _sizes(text: str) -> Iterable[int]:
-    if text == AUTO:
-        return itertools.takewhile(lambda n: n <= MAX_BATCH, (2**n for n in itertools.count()))
-    return numbers_of(text, "--sizes", least=1, most=MAX_BATCH)
-
-
 def _sizes_answer(points: Sequence[Point], settings: Settings) -> str:
     """The points and the knees as text."""
     spec = settings.trial.model
@@ -182,17 +177,12 @@ def _cost_parser(sizes: Sweep, several: Sweep) -> argparse.ArgumentParser:
         examples=_COST_EXAMPLES,
     )
     add_model(parser, overrides="of every trial: model=mobilenet_v2 effort=standard")
-    for name, values, text in (
-        ("batch-sizes", sizes.parameters["batch_size"].values, "two or more sizes of one batch"),
-        (
-            "batches",
-            several.parameters["batches"].values,
-            "batches of one call, at the second of the batch sizes",
-        ),
-    ):
-        written = ",".join(map(str, values))
-        text += f" (default: {written})"
-        parser.add_argument(f"--{name}", metavar="N,N", default=written, help=text)
+    usual = ",".join(map(str, sizes.parameters["batch_size"].values))
+    text = f"two or more sizes of one batch (default: {usual})"
+    parser.add_argument("--batch-sizes", metavar="N,N", default=usual, help=text)
+    usual = ",".join(map(str, several.parameters["batches"].values))
+    text = f"batches of one call, at the second of the batch sizes (default: {usual})"
+    parser.add_argument("--batches", metavar="N,N", default=usual, help=text)
     text = "also the cost of each way for this number of samples in all, and the fastest"
     parser.add_argument("--samples", type=integer_from(1, to=10**9), metavar="N", help=text)
     parser.add_argument("--dry-run", action="store_true", help="print the trials that are missing")
