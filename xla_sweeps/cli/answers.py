@@ -15,7 +15,7 @@ import msgspec
 from xla_sweeps.analysis.batch_sizes import Point, is_done, knees_of, points_of
 from xla_sweeps.analysis.pool import NOTHING
 from xla_sweeps.analysis.predict_cost import sizes_of
-from xla_sweeps.analysis.shapes import Price, price_of
+from xla_sweeps.analysis.shapes import price_of
 from xla_sweeps.cli.arguments import add_model, command_parser, read_trials, require_model
 from xla_sweeps.cli.sweep import Request, measure_aside, plan_of, slots_of
 from xla_sweeps.cli.sweep_options import Options
@@ -231,8 +231,16 @@ def shapes_command(arguments: Sequence[str]) -> int:
     if not summary or not price or not price.shapes:
         raise StoreError("shapes: no mode was measured; see why: xla-sweeps results")
     if options.format == "json":
-        text = msgspec.json.format(msgspec.json.encode(_price_document(price)), indent=1).decode()
-        text += "\n"
+        failed = [dict(zip(("mode", "status", "why"), one, strict=True)) for one in price.failed]
+        document = {
+            "shapes": price.shapes,
+            "ways": [{"name": w.name, "once_s": w.once_s, "each_s": w.each_s} for w in price.ways],
+            "steps": price.steps,
+            "recompiling": price.recompiling,
+            "failed": failed,
+        }
+        written = msgspec.json.encode(document)  # where a bound that is infinite becomes null
+        text = msgspec.json.format(written, indent=1).decode() + "\n"
     else:
         trial = settings.trial
         title = _title(settings, trial.model.variant, f"shapes {' '.join(trial.shapes)}")
@@ -275,17 +283,6 @@ def _shapes(sizes: str, batches: str) -> list[int | str]:
     as_in = "as in --sizes 224,256,288 or --batches 32,7"
     check_shapes([str(name) for name in names], written, as_in=as_in)
     return names
-
-
-def _price_document(price: Price) -> dict[str, object]:
-    """The price in seconds; a bound that is infinite becomes null."""
-    return {
-        "shapes": price.shapes,
-        "ways": [{"name": w.name, "once_s": w.once_s, "each_s": w.each_s} for w in price.ways],
-        "steps": price.steps,
-        "recompiling": price.recompiling,
-        "failed": [dict(zip(("mode", "status", "why"), one, strict=True)) for one in price.failed],
-    }
 
 
 def _shipped(name: str) -> Sweep:

@@ -141,7 +141,10 @@ def _to_trial(
 ) -> Trial:
     document = own_inputs.apply(document, explicit)
     spec = _built_by(_model(document, explicit), document)
-    _require_source(spec)
+    source = catalog.SOURCES[spec.source]
+    if source.module and not environment.is_installed(source.module):
+        why = f"{source.module} is not installed; install it: {how_to_install(source.extra)}"
+        raise ConfigError(f"source={spec.source}: {why}")
     limit_gib = values.optional(values.number, document, "memory_limit_gib", at_most=2**20)
     scenario = Scenario(values.choice(document, "scenario"))
     modes = modes_of(document, explicit, scenario)
@@ -235,14 +238,6 @@ def _brings_code(spec: ModelSpec) -> bool:
     published = entry.sources.get("hub") if entry else None
     own = published is None or published.recipe["handle"] != spec.recipe["handle"]
     return own or spec.weights != "imagenet"
-
-
-def _require_source(spec: ModelSpec) -> None:
-    """Refuse a source whose library is not installed, before anything starts."""
-    source = catalog.SOURCES[spec.source]
-    if source.module and not environment.is_installed(source.module):
-        why = f"{source.module} is not installed; install it: {how_to_install(source.extra)}"
-        raise ConfigError(f"source={spec.source}: {why}")
 
 
 def check_accelerator_name(given: Any) -> None:
