@@ -229,7 +229,7 @@ def needs_inputs(code: Callable[..., Any]) -> bool:
         taken = list(inspect.signature(code).parameters.values())
     except (TypeError, ValueError):
         return False
-    unfit = {inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD}
+    unfit: set[Any] = {inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD}
     if inspect.isroutine(code) or isinstance(code, partial):
         unfit.add(inspect.Parameter.VAR_POSITIONAL)
     needed = [one for one in taken if one.default is one.empty and one.kind not in unfit]
