@@ -83,7 +83,7 @@ def batch_sizes_command(arguments: Sequence[str]) -> int:
     if options.sizes != AUTO:
         sizes = numbers_of(options.sizes, "--sizes", least=1, most=MAX_BATCH)
     require_model("batch-sizes", options.overrides, _CHOSEN["batch-sizes"])
-    sweep, points = replace(_shipped("batch_sizes"), parameters={}), list[Point]()
+    sweep, points = replace(_load_shipped("batch_sizes"), parameters={}), list[Point]()
     base = _request("batch-sizes", arguments, options, sweep)
     for size in sizes:
         request = replace(base, sweep=_vary(sweep, batch_size=[size]))
@@ -147,7 +147,7 @@ def _sizes_answer(points: Sequence[Point], settings: Settings) -> str:
 
 def predict_cost_command(arguments: Sequence[str]) -> int:
     """Measure what is missing, and show it all; exit code 1 if a trial failed."""
-    sizes, several = _shipped("predict_cost"), _shipped("predict_batches")
+    sizes, several = _load_shipped("predict_cost"), _load_shipped("predict_batches")
     options = _cost_parser(sizes, several).parse_intermixed_args(list(arguments))
     require_writable(options.output)
     batch_sizes = numbers_of(options.batch_sizes, "--batch-sizes", least=2, most=MAX_BATCH)
@@ -219,7 +219,7 @@ def shapes_command(arguments: Sequence[str]) -> int:
     require_writable(options.output)
     require_model("shapes", options.overrides, _CHOSEN["shapes"])
     shapes = _shapes(options.sizes, options.batches)
-    sweep = _vary(_shipped("new_shapes"), shapes=[shapes])
+    sweep = _vary(_load_shipped("new_shapes"), shapes=[shapes])
     request = _request("shapes", arguments, options, sweep)
     plan = plan_of(request, self_checks=False)
     code = measure_aside(request, plan)
@@ -285,7 +285,7 @@ def _shapes(sizes: str, batches: str) -> list[int | str]:
     return names
 
 
-def _shipped(name: str) -> Sweep:
+def _load_shipped(name: str) -> Sweep:
     """A definition that comes with the package."""
     return load_sweep(catalog.shipped_sweeps()[name])
 
