@@ -1,4 +1,4 @@
-"""The command line: one module per command parses, calls, prints and returns an exit code."""
+"""The command line: the module of a command parses, calls, prints and returns an exit code."""
 
 from __future__ import annotations
 
