@@ -65,7 +65,11 @@ def _conclude(crew: Crew) -> None:
     interrupted = [lost for lost in losses if lost.status is Status.INTERRUPTED]
     result.finished = result.finished and not interrupted
     if result.finished:
-        crew.note_losses()
+        for lost in losses:  # their modes failed, unless they had failed before
+            for label in lost.labels:
+                outcome = result.modes.get(label)
+                if outcome is None or outcome.status is Status.OK:
+                    result.fail(label, lost.status, lost.failure)
     elif losses:
         last = (interrupted or losses)[-1]
         result.status, result.failure = last.status, last.failure

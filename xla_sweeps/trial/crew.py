@@ -13,16 +13,19 @@ from types import MappingProxyType
 from typing import Any
 
 from xla_sweeps.schema.comparisons import by_backend
-from xla_sweeps.schema.measurement import Failure, ModeOutcome, Phase, Status
+from xla_sweeps.schema.measurement import Failure, Flag, Flagged, Phase, Status
 from xla_sweeps.schema.modes import SCENARIOS, mode_of
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system.files import scratch_folder
 from xla_sweeps.trial import protocol, workers
 from xla_sweeps.trial.contender import Contender, PreparedMode
 from xla_sweeps.trial.failures import WorkerLost
+from xla_sweeps.trial.gpu import SHARED
 from xla_sweeps.trial.monitor import Sampler
 from xla_sweeps.trial.replicate import ClockCheck, ReplicateResult, Setting
 from xla_sweeps.trial.workers import RequestFailed, Worker
+
+WRONG_CLOCK = "the measuring process's clock ran at another speed than the machine's"
 
 
 @dataclass
@@ -290,7 +293,18 @@ class Crew:
 
     def take_in_watch(self) -> None:
         """Take in what the watcher and the workers' clocks showed until the end of measuring."""
-        self.result.conclude(self.watcher, clock_differs=any(one.differs for one in self.clocks))
+        result, watch = self.result, self.watcher.gpu
+        if watch and result.rounds:
+            watch.end()
+            if watch.newcomers:  # since when is unknown
+                result.contaminate(SHARED)
+        if result.rounds and any(clock.differs for clock in self.clocks):
+            result.flag(Flagged(Flag.CLOCK_DIFFERS))
+            result.contaminate(WRONG_CLOCK)
+        if watch:
+            result.gpu = tuple(watch.spans)
+            result.flags += map(Flagged, watch.flags())
+        result.contamination = self.watcher.summary()
 
     def finish(self, calls: Mapping[str, int]) -> None:
         """Have each worker check what its modes have become, given the calls of their blocks."""
@@ -306,14 +320,6 @@ class Crew:
                 self.result.seconds |= finished.seconds
                 for label, (status, failure) in finished.spoilt.items():
                     self.result.fail(label, status, failure)
-
-    def note_losses(self) -> None:
-        """The modes of a lost worker failed, unless they had failed before."""
-        for lost in self.losses:
-            for label in lost.labels:
-                outcome = self.result.modes.get(label, ModeOutcome(status=Status.OK))
-                if outcome.status is Status.OK:
-                    self.result.fail(label, lost.status, lost.failure)
 
 
 def _merge(told: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from xla_sweeps.schema.measurement import Energy, Failure, Flag, Flagged, ModeOutcome, Round, Status
+from xla_sweeps.schema.measurement import Energy, Failure, Flagged, ModeOutcome, Round, Status
 from xla_sweeps.schema.record import GpuSpan, ModelFacts
 from xla_sweeps.system.leases import Leases
-from xla_sweeps.trial.gpu import SHARED
 from xla_sweeps.trial.monitor import Sampler
 from xla_sweeps.trial.rounds import Progress
 from xla_sweeps.trial.tracking import Tracker
@@ -24,8 +23,6 @@ CLOCK_SLACK_S = 1.0
 """Seconds that a reply may be read later than it was sent, on a busy machine."""
 
 WAITING = "waiting for {device}: {holder} is measured on it"
-
-WRONG_CLOCK = "the measuring process's clock ran at another speed than the machine's"
 
 
 class Screen(Protocol):
@@ -111,21 +108,6 @@ class ReplicateResult:
         if self.energy:
             self.energy = replace(self.energy, problem=self.energy.problem or cause)
         self.rounds = [replace(round_, dirty=round_.dirty or cause) for round_ in self.rounds]
-
-    def conclude(self, watcher: Sampler, *, clock_differs: bool) -> None:
-        """Take in what the watcher saw until the end of measuring."""
-        watch = watcher.gpu
-        if watch and self.rounds:
-            watch.end()
-            if watch.newcomers:  # since when is unknown
-                self.contaminate(SHARED)
-        if self.rounds and clock_differs:
-            self.flag(Flagged(Flag.CLOCK_DIFFERS))
-            self.contaminate(WRONG_CLOCK)
-        if watch:
-            self.gpu = tuple(watch.spans)
-            self.flags += map(Flagged, watch.flags())
-        self.contamination = dict(watcher.summary())
 
 
 class ClockCheck:
