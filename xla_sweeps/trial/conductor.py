@@ -89,8 +89,7 @@ class Turns:
     job: ReplicateJob
     waited_s: float = 0.0
     quiet_s: float = 0.0
-    quiet_before_s: float = 0.0
-    began: float = math.inf
+    looked: float = math.inf
     said: float = -math.inf
 
     def __post_init__(self) -> None:
@@ -120,7 +119,7 @@ class Turns:
     def _wait(self, *, shared: bool, also: Callable[[], bool] = lambda: True) -> bool:
         leases, begun = self.setting.leases, time.perf_counter()
         leases.want(shared=shared)
-        self.began, self.quiet_before_s = math.inf, self.quiet_s
+        self.looked = math.inf
         with self.watcher.resting():
             got = leases.wait(self.setting.stop, self._say_holder, also=also)
         self.waited_s += time.perf_counter() - begun
@@ -132,9 +131,8 @@ class Turns:
     def _is_quiet(self) -> bool:
         """True once nothing disturbs any more, or after a while; to be asked twice a second."""
         now, limit_s = time.monotonic(), self.setting.quiet_s
-        self.began = min(now, self.began)
-        self.quiet_s = min(self.quiet_before_s + now - self.began, limit_s)
-        left_s = limit_s - self.quiet_s
+        self.quiet_s = min(self.quiet_s + max(0.0, now - self.looked), limit_s)
+        self.looked, left_s = now, limit_s - self.quiet_s
         cause = self.watcher.disturbance() if left_s > 0 else ""
         if cause and now >= self.said + WAIT_SAY_S:
             self.said = now
