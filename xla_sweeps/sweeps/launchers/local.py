@@ -114,9 +114,6 @@ class LocalLauncher(Launcher):
             with contextlib.suppress(OSError):  # closed before
                 self._stop.close()
 
-    def _is_stopping(self) -> bool:
-        return self._stop.requested
-
     def _run(self, future: Future[Ended]) -> None:
         """Run one job; the kernel ends its process with this thread, so the thread waits for it."""
         running = self._running[future]
@@ -148,12 +145,12 @@ class LocalLauncher(Launcher):
         )
         if process is None:
             return Ended(how=End.STOPPED, slot=slot.name)
-        if self._is_stopping():
+        if self._stop.requested:
             _signal(process, signal.SIGTERM)
         with process:
             code = wait(process, job)
         ended = ended_with(code, job, slot=slot.name)
-        if self._is_stopping() and ended.how is End.DIED:
+        if self._stop.requested and ended.how is End.DIED:
             return replace(ended, how=End.STOPPED)
         return ended
 

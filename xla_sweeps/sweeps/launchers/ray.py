@@ -69,7 +69,9 @@ class RayLauncher(Launcher):
 
     def __init__(self, request: LauncherRequest) -> None:
         ray = _import_ray()
-        given, address = _address_of(request.options, os.environ)
+        asked = request.options.get("address")
+        address = asked or os.environ.get("RAY_ADDRESS") or None  # which Ray obeys; None starts one
+        given = f"--address={address}" if asked else f"RAY_ADDRESS={address}"
         _require_listening(given, address)
         self._ray, self._warn, self._command = ray, request.warn, list(request.command)
         self.asked_slots = request.options.get("slots")
@@ -359,14 +361,6 @@ def _import_ray() -> Any:
     except ImportError:
         raise ConfigError(f"--launcher ray needs Ray: {how_to_install('ray')}") from None
     return ray
-
-
-def _address_of(options: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[str, str | None]:
-    """The cluster's address, after how it was given; None starts one."""
-    if address := options.get("address"):
-        return f"--address={address}", address
-    address = environ.get("RAY_ADDRESS") or None  # which Ray obeys
-    return f"RAY_ADDRESS={address}", address
 
 
 def _require_listening(given: str, address: str | None) -> None:

@@ -238,17 +238,13 @@ class SlurmLauncher(Launcher):
         warned = ""
         while not self._closed.wait(POLL_S):
             try:
-                self._flush()
+                for accelerator, items in self._take_ready().items():
+                    for jobs in _split(items, MAX_ARRAY * self._chunk):
+                        self._try_to_submit(jobs, accelerator)
                 self._review()
             except Exception as error:
                 if warned != (warned := f"{type(error).__name__}: {error}"):
                     self._warn(f"cannot follow Slurm's queue at the moment: {warned}")
-
-    def _flush(self) -> None:
-        """Submit what is waiting, an array for each accelerator."""
-        for accelerator, items in self._take_ready().items():
-            for jobs in _split(items, MAX_ARRAY * self._chunk):
-                self._try_to_submit(jobs, accelerator)
 
     def _try_to_submit(self, jobs: Sequence[_Submitted], accelerator: str | None) -> None:
         """Submit an array; if that fails its jobs end, to be tried again unless Slurm refused.

@@ -60,11 +60,10 @@ class _Task:
     def __init__(self) -> None:
         self._children: set[subprocess.Popen[bytes]] = set()
         self._stop = Stop()
-        self.signals = StopSignals(
-            on_stop=lambda number: self._stop_all(), numbers=(signal.SIGTERM, signal.SIGUSR1)
-        )
+        numbers = (signal.SIGTERM, signal.SIGUSR1)
+        self.signals = StopSignals(on_stop=self._stop_all, numbers=numbers)
 
-    def _stop_all(self) -> None:
+    def _stop_all(self, number: int) -> None:
         self._stop.request()
         for child in tuple(self._children):
             child.terminate()
