@@ -9,7 +9,7 @@ import pytest
 from xla_sweeps.schema.measurement import Energy, Failure, Metered, Phase, Status
 from xla_sweeps.system.energy import Counter, Meter
 from xla_sweeps.trial.failures import WorkerLost
-from xla_sweeps.trial.metering import IDLE, measure_energy
+from xla_sweeps.trial.passes import IDLE, measure_energy
 
 JOULES = {IDLE: 20, "graph": 300, "xla": 600}
 """Of each pass."""
