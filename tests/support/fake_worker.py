@@ -75,8 +75,8 @@ class Scripted:
             case protocol.Load():
                 self.load()
                 return protocol.Ready(seconds={"import": 2.5})
-            case protocol.SetUp(job=job, shared=shared, leads=leads):
-                self.adopts = bool(shared) and not leads
+            case protocol.SetUp(job=job):
+                self.adopts = job.adopts
                 return self.set_up(job)
             case protocol.Prepare(mode=mode):
                 return self.prepare(mode)

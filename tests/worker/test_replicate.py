@@ -73,10 +73,11 @@ def test_a_worker_runs_eagerly_only_what_it_measures_or_what_others_take(
     monkeypatch.setenv("FAKE_BACKEND", "numpy")
     monkeypatch.setattr(FakeModel, "run_eagerly", run_eagerly)
     monkeypatch.setattr(FakeWork, "build", built)
-    job = ReplicateJob(trial=replace(TRIAL, modes=modes), replicate=0, modes=modes, order_seed=1)
-    for leads, name in ((True, "fake"), (False, "other")):
+    trial, shared = replace(TRIAL, modes=modes), str(tmp_path)
+    job = ReplicateJob(trial=trial, replicate=0, modes=modes, order_seed=1, shared=shared)
+    for adopts, name in ((False, "fake"), (True, "other")):
         replicate = Replicate(partial(FakeWork, name), lambda event: None, title=name)
-        replicate.answer(protocol.SetUp(job=job, shared=str(tmp_path), leads=leads))
+        replicate.answer(protocol.SetUp(job=replace(job, adopts=adopts)))
     first, second = models
     assert [model is second for model in ran] == [False, *[True] * runs]
     assert np.array_equal(second.weights, first.weights)

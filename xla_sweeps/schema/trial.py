@@ -326,8 +326,8 @@ class ReplicateJob:
 
     Attributes:
         modes: labels still to be measured; without those that killed an earlier process.
-        adopts: whether a worker takes the weights and expected outputs of another one.
-        shared: folder in which these are, or "".
+        adopts: whether a worker takes the weights and expected outputs of another one, which has
+            written them into the folder `shared`; "" where nothing is shared.
     """
 
     trial: Trial

@@ -38,7 +38,7 @@ class ColdStart:
     def __init__(self, prepared: PreparedMode) -> None:
         self._prepared = prepared
         self._caching = prepared.job.trial.compile_cache
-        self._cache = Path(prepared.shared, f"cache-{prepared.label}")
+        self._cache = Path(prepared.job.shared, f"cache-{prepared.label}")
 
     def warm_up(self) -> protocol.Warmed:
         """Start it once, after which the files that it reads are in memory.
@@ -134,7 +134,7 @@ class ColdStart:
         began = time.perf_counter_ns()
         worker = prepared.start(take, variables)
         with worker, prepared.watcher.following(worker.pid, worker.memory.request):
-            set_up = protocol.SetUp(job=prepared.job, shared=prepared.shared)
+            set_up = protocol.SetUp(job=prepared.job)
             prepare = protocol.Prepare(mode=label)
             once_more = protocol.TimeBlock(mode=label, calls=1, settle=False)
             worker.request_or_end(set_up, protocol.Ready, deadline_s=deadline_s)

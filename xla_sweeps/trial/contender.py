@@ -18,8 +18,8 @@ from xla_sweeps.trial.workers import Worker
 class PreparedMode:
     """A mode that a worker has prepared, and how to `start` another process for it alone.
 
-    That gets the worker's `environment`, and what is given besides. The `shared` folder has the
-    weights and outputs that the worker has written, or is "".
+    That gets the worker's `environment`, and what is given besides; its `job` is to adopt what the
+    worker has written.
     """
 
     label: str
@@ -27,7 +27,6 @@ class PreparedMode:
     worker: Worker
     clock: ClockCheck
     job: ReplicateJob
-    shared: str
     start: Callable[[Callable[[protocol.Event], None], Mapping[str, str]], Worker]
     environment: Mapping[str, str]
     watcher: Sampler

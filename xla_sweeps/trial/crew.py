@@ -16,7 +16,7 @@ from xla_sweeps.schema.comparisons import by_backend
 from xla_sweeps.schema.measurement import Failure, Flag, Flagged, Phase, Status
 from xla_sweeps.schema.modes import SCENARIOS, mode_of
 from xla_sweeps.schema.trial import ReplicateJob
-from xla_sweeps.system.files import scratch_folder
+from xla_sweeps.system.files import folder_in, scratch_folder
 from xla_sweeps.trial import protocol, workers
 from xla_sweeps.trial.contender import Contender, PreparedMode
 from xla_sweeps.trial.failures import WorkerLost
@@ -151,8 +151,13 @@ class Crew:
             raise self.interruption()
         return worker
 
-    def _job_of(self, index: int, labels: tuple[str, ...]) -> ReplicateJob:
-        return replace(self.job, modes=labels, trial=self.setting.commands[index].trial)
+    def _job_of(self, index: int, labels: tuple[str, ...], *, adopts: bool) -> ReplicateJob:
+        """The job of a worker, which shares with its own further processes or with the others."""
+        shared, trial = self.shared, self.setting.commands[index].trial
+        if self._kind.shares:
+            shared = str(folder_in(Path(shared), str(index)))
+        adopts = adopts and bool(shared)
+        return replace(self.job, modes=labels, trial=trial, adopts=adopts, shared=shared)
 
     def _leads(self, index: int) -> bool:
         """True for the first worker of its backend: what it tells of the backend is recorded."""
@@ -172,19 +177,10 @@ class Crew:
             case protocol.Caveat(flagged=flagged):
                 self.result.flag(flagged)
 
-    def _shared_of(self, index: int) -> str:
-        """The folder that a worker shares: with its own further processes, or with the others."""
-        if not self._kind.shares:
-            return self.shared
-        folder = Path(self.shared, str(index))
-        folder.mkdir(exist_ok=True)
-        return str(folder)
-
     def _set_up(self, worker: Worker, index: int) -> None:
-        job = self._job_of(index, tuple(self.labels[index]))
-        limit_s = self.job.trial.timeouts.build_s
-        shared, leads = self._shared_of(index), self._kind.shares or not self.is_shared
-        request = protocol.SetUp(job=job, shared=shared, leads=leads)
+        adopts = self.is_shared and not self._kind.shares
+        job = self._job_of(index, tuple(self.labels[index]), adopts=adopts)
+        limit_s, request = self.job.trial.timeouts.build_s, protocol.SetUp(job=job)
         ready = worker.request_or_end(request, protocol.Ready, deadline_s=limit_s)
         self.is_shared = True
         if self._leads(index):
@@ -207,8 +203,7 @@ class Crew:
                     outcome=ready.outcome,
                     worker=worker,
                     clock=self.clocks[index],
-                    job=self._job_of(index, (label,)),
-                    shared=self._shared_of(index),
+                    job=self._job_of(index, (label,), adopts=True),
                     start=partial(self._start, index, (label,)),
                     environment=self.setting.commands[index].environment,
                     watcher=self.watcher,

@@ -26,17 +26,10 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
 
 
 class SetUp(msgspec.Struct, frozen=True, tag="set_up"):
-    """Load the framework, build the model, and run it eagerly. Answered by `Ready`.
-
-    Attributes:
-        shared: folder of the weights and outputs that workers share; "" where there is one backend.
-        leads: whether this worker writes them; the others read them.
-    """
+    """Load the framework, build the model, and run it eagerly. Answered by `Ready`."""
 
     phase: ClassVar = Phase.IMPORT
     job: ReplicateJob
-    shared: str = ""
-    leads: bool = False
 
 
 class Prepare(msgspec.Struct, frozen=True, tag="prepare"):

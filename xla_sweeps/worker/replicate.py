@@ -117,10 +117,8 @@ class Replicate:
 
     def _set_up(self, request: protocol.SetUp) -> protocol.Ready:
         """Build the model, run it eagerly, and compute the float64 reference if always wanted."""
-        shared = Path(request.shared) if request.shared else None
-        adopts = bool(shared) and not request.leads
-        job = replace(request.job, adopts=adopts, shared=request.shared)
-        tell, trial = self._tell, job.trial
+        job, tell, trial = request.job, self._tell, request.job.trial
+        shared = Path(job.shared) if job.shared else None
         import_s, self._job = self._load_once(), job
         loaded = time.perf_counter()
         self._framework.configure(trial)
@@ -137,7 +135,7 @@ class Replicate:
             if not job.adopts or any(mode_of(m).execution is Execution.EAGER for m in job.modes):
                 model.run_eagerly(tell)
             if shared:
-                (sharing.write if request.leads else sharing.take_outputs)(model, shared)
+                (sharing.take_outputs if job.adopts else sharing.write)(model, shared)
             if trial.effort.always_reference and job.replicate == 0:
                 model.add_reference(tell)
             built = time.perf_counter()
