@@ -71,8 +71,13 @@ class GpuWatch:
             return self._sharing()
         span = _span(before, now, rounds)
         self.spans.append(span)
-        self._wrong |= _impossible(span)
-        hot = "" if "thermal_s" in self._wrong else _hot(span)
+        most_s = IMPOSSIBLE * span.elapsed_s + COUNTER_SLACK_S
+        counters = ("power_capped_s", "thermal_s")
+        self._wrong |= {name for name in counters if (getattr(span, name) or 0.0) > most_s}
+        share = (span.thermal_s or 0.0) / max(1e-9, span.elapsed_s)
+        hot = ""
+        if share > LIMITED_SHARE and "thermal_s" not in self._wrong:
+            hot = f"heat slowed the GPU for {share:.0%} of the time"
         return hot or _slowdown(span.reasons) or self._sharing()
 
     def end(self) -> None:
@@ -142,19 +147,6 @@ def _since(before_ns: int | None, now_ns: int | None) -> float | None:
     if before_ns is None or now_ns is None or now_ns < before_ns:
         return None
     return (now_ns - before_ns) / 1e9
-
-
-def _impossible(span: GpuSpan) -> set[str]:
-    """Counters of time that rose by more than the time that passed, by their names in a span."""
-    most_s = IMPOSSIBLE * span.elapsed_s + COUNTER_SLACK_S
-    return {
-        name for name in ("power_capped_s", "thermal_s") if (getattr(span, name) or 0.0) > most_s
-    }
-
-
-def _hot(span: GpuSpan) -> str:
-    share = (span.thermal_s or 0.0) / max(1e-9, span.elapsed_s)
-    return f"heat slowed the GPU for {share:.0%} of the time" if share > LIMITED_SHARE else ""
 
 
 def _slowdown(reasons: int | None) -> str:

@@ -267,7 +267,9 @@ class Worker(AbstractContextManager["Worker"]):
                 elif end in ready:
                     return None, "died"
                 if time.monotonic() >= self._deadline:
-                    self._dump_stacks()
+                    # It writes all its stacks to the log, even while native code runs.
+                    self._process.send_signal(signal.SIGUSR1)
+                    time.sleep(DUMP_GRACE_S)
                     return None, "timeout"
                 if time.monotonic() >= self._looked + LOOK_S:
                     self._looked = time.monotonic()
@@ -295,12 +297,6 @@ class Worker(AbstractContextManager["Worker"]):
             return 0
         except OSError:
             return len(content)
-
-    def _dump_stacks(self) -> None:
-        """Have the worker write all its stacks to the log, even while native code runs."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(signal.SIGUSR1)
-        time.sleep(DUMP_GRACE_S)
 
     def _diagnose_loss(self, reason: str) -> WorkerLost:
         """End what is left of it, and say why it ended and which mode it was preparing."""
