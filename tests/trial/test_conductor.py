@@ -25,7 +25,7 @@ from scripted import scripted, started_by
 from xla_sweeps.errors import StoreError
 from xla_sweeps.schema.measurement import Block, Flagged, Phase, Round, Status
 from xla_sweeps.system.process import children
-from xla_sweeps.trial import idle, pacing, passes, stopping, workers
+from xla_sweeps.trial import monitor, pacing, passes, stopping, workers
 from xla_sweeps.trial.gpu import GpuWatch
 from xla_sweeps.trial.workers import LOG_LIMIT_BYTES, Stop
 
@@ -428,13 +428,13 @@ def test_an_idle_worker_that_computes_contaminates_the_rounds(tmp_path: Path) ->
 
 
 def test_processor_time_of_an_idle_process_is_told_to_the_nanosecond() -> None:
-    before_ns = idle.cpu_ns([os.getpid()])
+    before_ns = monitor.cpu_ns([os.getpid()])
     began_ns = time.process_time_ns()
     sum(range(10**6))
-    used_ns, since_ns = idle.cpu_ns([os.getpid()]) - before_ns, time.process_time_ns() - began_ns
+    used_ns, since_ns = monitor.cpu_ns([os.getpid()]) - before_ns, time.process_time_ns() - began_ns
     assert 0 < since_ns < used_ns + 1_000_000 < since_ns + 50_000_000
     block = Block(mode="graph", calls=1, elapsed_ns=10**8, enqueue_ns=1, idle_cpu_ns=2 * 10**7)
     measured = Round(round=0, order=("graph",), blocks=(block,))
-    assert idle.cause_of(measured) == "the trial's idle processes used 0.2 cores"
+    assert monitor.disturbance_by_idle(measured) == "the trial's idle processes used 0.2 cores"
     quiet = replace(measured, blocks=(replace(block, idle_cpu_ns=10**6),))
-    assert idle.cause_of(quiet) == ""
+    assert monitor.disturbance_by_idle(quiet) == ""

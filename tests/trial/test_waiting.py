@@ -13,7 +13,7 @@ from conducting import Notes, QuietMachine, conduct
 
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.system.leases import Leases
-from xla_sweeps.trial import idle
+from xla_sweeps.trial import monitor
 from xla_sweeps.trial.workers import Stop
 
 STAGE_S, WAIT_S = 2.0, 3.0
@@ -149,12 +149,12 @@ def test_a_trial_that_waits_for_its_turn_can_be_stopped_and_its_processes_rest(
         assert other.take() == mine.take() == ""
 
         def stop_later() -> None:
-            used_ns.append(idle.cpu_ns(machine.pids))
+            used_ns.append(monitor.cpu_ns(machine.pids))
             stop.request()
 
         def react(kind: str, value: Any) -> None:
             if kind == "waiting":
-                used_ns.append(idle.cpu_ns(machine.pids))
+                used_ns.append(monitor.cpu_ns(machine.pids))
                 threading.Timer(STAGE_S, stop_later).start()
 
         result = conduct(tmp_path, machine=machine, notes=Notes(react), leases=mine, stop=stop)

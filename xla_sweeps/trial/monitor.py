@@ -6,6 +6,7 @@ time or throttling contaminates the rounds that it falls into, and they are meas
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import threading
@@ -40,6 +41,16 @@ QUIET_S = 2.0  # the machine is quiet when nothing contaminated it for so long
 
 WAIT_LIMIT_S = 30.0
 """Longest wait for a quiet machine of a replicate whose predecessor was contaminated."""
+
+IDLE_CORES = 0.1
+"""A round is contaminated if idle workers use more than this many cores during a block."""
+
+SETTLE_S = 0.5
+"""Longest wait for a worker's thread pools, which spin for a while after their last work."""
+
+SETTLE_LOOK_S = 0.005
+
+_CPUCLOCK_SCHED = 2
 
 _KEEP = 36_000
 
@@ -244,6 +255,38 @@ def contamination(samples: Sequence[Sample], *, cores: int) -> str:
         return f"the hypervisor took {load.steal_share:.0%} of the CPU"
     if last.throttled_s > first.throttled_s:
         return "the CPU quota throttled this control group"
+    return ""
+
+
+def cpu_ns(pids: Sequence[int]) -> int:
+    """CPU time of all threads of these processes so far, ns; 0 for one that has ended.
+
+    References:
+        clock_getcpuclockid(3): the clock of a process is its inverted id, shifted by three bits.
+    """
+    total = 0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            total += time.clock_gettime_ns((~pid << 3) | _CPUCLOCK_SCHED)
+    return total
+
+
+def settle(pids: Sequence[int]) -> None:
+    """Return once these compute no more, or after `SETTLE_S`: OpenMP's threads spin for 200 ms."""
+    deadline, used_ns = time.monotonic() + SETTLE_S, cpu_ns(pids)
+    while pids and time.monotonic() < deadline:
+        time.sleep(SETTLE_LOOK_S)
+        before_ns, used_ns = used_ns, cpu_ns(pids)
+        if used_ns - before_ns < IDLE_CORES * SETTLE_LOOK_S * 1e9:
+            return
+
+
+def disturbance_by_idle(measured: Round) -> str:
+    """Contamination of a round by idle workers, in words, or ""."""
+    for block in measured.blocks:
+        cores = (block.idle_cpu_ns or 0) / block.elapsed_ns
+        if cores > IDLE_CORES:
+            return f"the trial's idle processes used {cores:.1f} cores"
     return ""
 
 

@@ -25,7 +25,7 @@ from xla_sweeps.schema.measurement import (
 from xla_sweeps.schema.trial import ENERGY_PASSES
 from xla_sweeps.system.energy import Meter, MeterError
 from xla_sweeps.system.process import becomes_readable
-from xla_sweeps.trial import idle, pacing, protocol, rounds, stopping
+from xla_sweeps.trial import monitor, pacing, protocol, rounds, stopping
 from xla_sweeps.trial.crew import Crew
 from xla_sweeps.trial.failures import WorkerLost
 
@@ -167,15 +167,15 @@ class Passes:
     ) -> Block:
         """Time a block in the label's worker; see `TimeBlock`."""
         others = self._others(label)
-        idle.settle(others)
-        before_ns = idle.cpu_ns(others)
+        monitor.settle(others)
+        before_ns = monitor.cpu_ns(others)
         ramp_s = RAMP_S if self.watcher.gpu and self.paused else 0.0
         self.paused = False
         request = protocol.TimeBlock(
             mode=label, calls=calls, settle=settle, first=first, ramp_s=ramp_s, singles=singles
         )
         block = self._ask(label, request)
-        used_ns = max(0, idle.cpu_ns(others) - before_ns)
+        used_ns = max(0, monitor.cpu_ns(others) - before_ns)
         fill_ns = min(round(self.paces[label].fill_s * 1e9), block.elapsed_ns // 2)
         block = replace(block, fill_ns=fill_ns)
         return replace(block, idle_cpu_ns=used_ns) if others else block
@@ -193,7 +193,7 @@ class Passes:
     def _review(self, measured: Sequence[Round]) -> Sequence[Round]:
         """Have the watcher review these rounds, and track them."""
         reviewed = [
-            replace(round_, dirty=round_.dirty or idle.cause_of(round_))
+            replace(round_, dirty=round_.dirty or monitor.disturbance_by_idle(round_))
             for round_ in self.watcher.review(measured)
         ]
         self.paused = True
@@ -290,7 +290,7 @@ class Passes:
 
     def _ready(self, label: str) -> None:
         """Have the other workers idle, and the mode run once; all workers idle for no mode."""
-        idle.settle(self._others(label))
+        monitor.settle(self._others(label))
         self.paused = True
         if label:
             self._time_block(label, self.calls[label], settle=False, first=0)
