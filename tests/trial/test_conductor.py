@@ -25,7 +25,7 @@ from scripted import scripted, started_by
 from xla_sweeps.errors import StoreError
 from xla_sweeps.schema.measurement import Block, Flagged, Phase, Round, Status
 from xla_sweeps.system.process import children
-from xla_sweeps.trial import monitor, pacing, passes, stopping, workers
+from xla_sweeps.trial import monitor, pacing, passes, rounds, workers
 from xla_sweeps.trial.gpu import GpuWatch
 from xla_sweeps.trial.workers import LOG_LIMIT_BYTES, Stop
 
@@ -293,7 +293,7 @@ def test_rounds_that_count_again_follow_the_calls_that_end_a_warm_up(
 ) -> None:
     """Else rounds that noise had repeated held the rest of a slow start."""
     drifted = iter([True])
-    monkeypatch.setattr(stopping, "drifts", lambda *given: next(drifted, False))
+    monkeypatch.setattr(rounds, "drifts", lambda *given: next(drifted, False))
     effort = replace(EIGHT, latency_calls=0)
     trial = replace(TRIAL, effort=effort, modes=("graph", "xla"), device="cpu")
     result = conduct_trial(trial, scripted(), tmp_path)
@@ -312,7 +312,7 @@ def test_all_calls_of_rounds_that_count_again_are_calls_of_the_warm_up(
     once = conduct_trial(trial, scripted(), tmp_path)
     (singles,) = {len(block.single_ns) for round_ in once.rounds for block in round_.blocks}
     drifted = iter([True])
-    monkeypatch.setattr(stopping, "drifts", lambda *given: next(drifted, False))
+    monkeypatch.setattr(rounds, "drifts", lambda *given: next(drifted, False))
     again = conduct_trial(trial, scripted(), tmp_path)
     for mode in trial.modes:
         first, taken = once.modes[mode], again.modes[mode]
@@ -328,7 +328,7 @@ def test_a_worker_that_is_lost_while_it_warms_up_again_loses_no_round(
 ) -> None:
     """The rounds are no calls of the warm-up then, of a mode in another worker either."""
     drifted = iter([True])
-    monkeypatch.setattr(stopping, "drifts", lambda *given: next(drifted, False))
+    monkeypatch.setattr(rounds, "drifts", lambda *given: next(drifted, False))
     result = conduct(tmp_path, "die-warming-again:graph", modes=("graph", other))
     assert len(result.rounds) == EIGHT.rounds_min
     assert {outcome.warmup_calls for outcome in result.modes.values()} == {0}

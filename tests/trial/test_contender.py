@@ -13,7 +13,7 @@ PACKAGE = ROOT / "xla_sweeps"
 
 LONGEST_FUNCTION = 50
 
-PARTS = ("conductor", "contender", "crew", "passes", "rounds", "stopping")
+PARTS = ("conductor", "contender", "crew", "passes", "rounds")
 
 
 @pytest.mark.parametrize("name", PARTS)

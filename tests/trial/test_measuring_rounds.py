@@ -12,7 +12,7 @@ from timed_devices import EFFORT, Clock, Device, level, made, measured
 from xla_sweeps.analysis.stats import MIN_PAIRS
 from xla_sweeps.schema.measurement import Round
 from xla_sweeps.schema.trial import Effort
-from xla_sweeps.trial import rounds, stopping
+from xla_sweeps.trial import rounds
 
 
 def marked(rounds: Sequence[Round], dirty: Collection[int]) -> Sequence[Round]:
@@ -32,7 +32,7 @@ def test_measuring_stops_at_the_first_look_where_the_interval_is_narrow_enough()
     result = measured(devices, clock)
     assert result.converged
     assert len(result.rounds) == 8  # whole designs of four: the first look at or after six rounds
-    ratios = stopping.log_ratios(result.rounds, "graph", "xla")
+    ratios = rounds.log_ratios(result.rounds, "graph", "xla")
     blocks_s = 0.401, 0.201  # two calls and the first one's enqueue
     assert ratios == pytest.approx([math.log(blocks_s[0] / blocks_s[1])] * 8)
 
@@ -42,7 +42,7 @@ def test_measuring_never_stops_on_significance() -> None:
     result = measured(devices, clock)
     assert not result.converged
     assert len(result.rounds) == 24
-    assert min(stopping.log_ratios(result.rounds, "graph", "xla")) > 1.5
+    assert min(rounds.log_ratios(result.rounds, "graph", "xla")) > 1.5
 
 
 UNTIMED = ["prepare", "step", "synchronize"]
@@ -101,7 +101,7 @@ def test_eager_leaves_a_quick_replicate_after_the_fewest_rounds_that_have_an_int
     sizes = [len(round_.order) for round_ in result.rounds]
     assert sizes == [3] * with_eager + [2] * (len(sizes) - with_eager)
     assert len(sizes) >= level(name).rounds_min
-    assert stopping.headline_half_width(result.rounds, [("eager", "xla")]) == pytest.approx(0)
+    assert rounds.headline_half_width(result.rounds, [("eager", "xla")]) == pytest.approx(0)
 
 
 @pytest.mark.parametrize(("dirty", "leaves"), [({2}, True), ({0, 1, 2, 3, 4, 5}, False)])
@@ -138,9 +138,9 @@ def test_contaminated_rounds_are_repeated_completely_and_excluded_from_the_ratio
     result = measured(devices, clock, review=disturbed_once)
     assert asked == list(range(len(result.rounds)))
     assert [round_.round for round_ in result.rounds if round_.dirty] == [1]
-    assert not stopping.is_contaminated(result.rounds)
+    assert not rounds.is_contaminated(result.rounds)
     assert result.rounds[4].order == result.rounds[1].order
-    assert len(stopping.log_ratios(result.rounds, "graph", "xla")) == len(result.rounds) - 1
+    assert len(rounds.log_ratios(result.rounds, "graph", "xla")) == len(result.rounds) - 1
 
 
 def busy(rounds: Sequence[Round]) -> Sequence[Round]:
@@ -165,10 +165,10 @@ def test_a_machine_that_is_never_quiet_ends_measuring_at_the_first_look(
     effort = level(name)
     devices = {label: Device(clock, work_s=0.02, noise=[1.0, 1.4, 0.7]) for label in labels}
     result = measured(devices, clock, effort=effort, review=busy)
-    assert stopping.is_contaminated(result.rounds)
+    assert rounds.is_contaminated(result.rounds)
     assert effort.rounds_min <= len(result.rounds) <= most
     if len(labels) > 1:
-        assert len(stopping.log_ratios(result.rounds, "graph", "xla")) >= MIN_PAIRS
+        assert len(rounds.log_ratios(result.rounds, "graph", "xla")) >= MIN_PAIRS
 
 
 def test_a_machine_that_turns_busy_later_ends_measuring_once_a_fifth_is_contaminated() -> None:
@@ -178,7 +178,7 @@ def test_a_machine_that_turns_busy_later_ends_measuring_once_a_fifth_is_contamin
         return marked(rounds, {round_.round for round_ in rounds if round_.round >= 12})
 
     result = measured(devices, clock, review=turns_busy)
-    assert stopping.is_contaminated(result.rounds)
+    assert rounds.is_contaminated(result.rounds)
     assert len(result.rounds) == 16
 
 
@@ -241,7 +241,7 @@ def test_a_worker_that_is_lost_costs_its_own_modes_and_no_complete_round(dies_at
     assert sizes == [4] * dies_at + [2] * (len(sizes) - dies_at)
     assert reviewed == list(range(len(result.rounds)))
     assert result.converged
-    assert len(stopping.log_ratios(result.rounds, "graph", "xla")) >= EFFORT.rounds_min
+    assert len(rounds.log_ratios(result.rounds, "graph", "xla")) >= EFFORT.rounds_min
 
 
 def test_when_the_last_worker_is_lost_the_complete_rounds_are_kept() -> None:
@@ -301,12 +301,12 @@ class ThreeDesigns:
     """A criterion of somebody else's: so many designs, whatever they show."""
 
     def __init__(self, effort: Effort, least_s: float) -> None:
-        self.designs, self.outlook = 0, stopping.Outlook()
+        self.designs, self.outlook = 0, rounds.Outlook()
 
-    def add(self, standing: stopping.Standing) -> None:
+    def add(self, measured: rounds.Interleaving) -> None:
         self.designs += 1
-        ended, count = self.designs == 3, len(standing.rounds)
-        self.outlook = stopping.Outlook(ended=ended, converged=True, rounds=count)
+        ended, count = self.designs == 3, len(measured.rounds)
+        self.outlook = rounds.Outlook(ended=ended, converged=True, rounds=count)
 
 
 def test_another_criterion_is_one_class() -> None:

@@ -14,7 +14,7 @@ from timed_devices import EFFORT, Clock, Device, level, made, measured, round_of
 from xla_sweeps.analysis import stats
 from xla_sweeps.schema.measurement import Block, Round, Trend
 from xla_sweeps.schema.trial import Effort
-from xla_sweeps.trial import pacing, stopping
+from xla_sweeps.trial import pacing, rounds
 from xla_sweeps.worker import timing
 
 
@@ -252,7 +252,7 @@ def test_a_slow_start_that_ends_within_the_last_rounds_is_told() -> None:
         for fast in range(count // 2):
             slow = [20 * math.exp(source.gauss(0, 0.02)) for _ in range(count - fast)]
             call_s = [*slow, *[math.exp(source.gauss(0, 0.02)) for _ in range(fast)]]
-            shifts = stats.shifts(call_s, by=stats.DRIFT, chance=stopping.REPEATED)
+            shifts = stats.shifts(call_s, by=stats.DRIFT, chance=rounds.REPEATED)
             if not shifts and not pacing.is_faster_than_most(1.0, call_s):
                 missed.append((count, fast))
     assert not missed

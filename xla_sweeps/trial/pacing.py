@@ -117,7 +117,7 @@ def calls_to_warm(blocks: Sequence[Block]) -> int:
 def is_faster_than_most(last_s: float, call_s: Sequence[float]) -> bool:
     """True if a call takes less now than in most rounds; a quarter may have been as fast.
 
-    Where more are, `stopping.drifts` tells.
+    Where more are, `rounds.drifts` tells.
     """
     few = max(2, len(call_s) // 4)
     return last_s < (1 - stats.DRIFT) * sorted(call_s)[: few + 1][-1]

@@ -25,7 +25,7 @@ from xla_sweeps.schema.measurement import (
 from xla_sweeps.schema.trial import ENERGY_PASSES
 from xla_sweeps.system.energy import Meter, MeterError
 from xla_sweeps.system.process import becomes_readable
-from xla_sweeps.trial import monitor, pacing, protocol, rounds, stopping
+from xla_sweeps.trial import monitor, pacing, protocol, rounds
 from xla_sweeps.trial.crew import Crew
 from xla_sweeps.trial.failures import WorkerLost
 
@@ -75,7 +75,7 @@ class Passes:
         again = self._is_still_warming_up(ended)  # whose calls end what is left of it
         if ended.decisive <= self.warm.keys() and (
             again
-            or stopping.drifts(ended.rounds, ended.headline)
+            or rounds.drifts(ended.rounds, ended.headline)
             or any(pacing.slow_in_blocks(ended.rounds, label) for label in ended.decisive)
             or any(pacing.faster_under_load(ended.rounds, label) for label in ended.decisive)
         ):
@@ -86,7 +86,7 @@ class Passes:
                 self._take_as_warm_up(ended.rounds, before)
                 ended = self._measure_rounds()
         self.result.rounds = list(ended.rounds)
-        self.result.contaminated = stopping.is_contaminated(ended.rounds)
+        self.result.contaminated = rounds.is_contaminated(ended.rounds)
         if not self.warm:
             return
         if not ended.converged:
