@@ -68,7 +68,7 @@ def prepare_modes(job: ReplicateJob, bench: Bench, heard: Heard | None = None) -
             traceback.print_exc()
             kind, text = type(error).__name__, error_text(error)
             phase = heard.stage.phase
-            heard.send(protocol.Failed(phase=phase, mode=label, kind=kind, text=text))
+            heard.send(protocol.Failed(phase=phase, kind=kind, text=text))
         else:
             heard.outcomes[label] = reply.outcome
     return {

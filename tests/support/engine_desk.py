@@ -16,7 +16,7 @@ from factories import TRIAL
 from xla_sweeps.backends.keras import sources
 from xla_sweeps.backends.keras.sources import OWN, LoadedModel
 from xla_sweeps.schema.backend import backend_named
-from xla_sweeps.schema.measurement import ModeOutcome
+from xla_sweeps.schema.measurement import ModeOutcome, Status
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.trial import InputSpec, ReplicateJob, Training
 from xla_sweeps.trial import protocol
@@ -155,7 +155,7 @@ class Desk:
             outcomes[mode] = ModeOutcome(status=status, failure=failure)
             return False
         outcomes[mode] = ready.outcome
-        return bool(ready.usable)
+        return bool(ready.outcome.status is not Status.MODE_NOT_EFFECTIVE)
 
     def measured(self) -> Any:
         """The outcomes of all modes, and what is known of the model at the end."""

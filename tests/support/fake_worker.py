@@ -145,7 +145,6 @@ class Scripted:
         if f"raise:{mode}" in script:
             return protocol.Failed(
                 phase=Phase.COMPILE,
-                mode=mode,
                 kind="InvalidArgumentError",
                 text=self.value_of("text", "it does not compile"),
             )

@@ -196,7 +196,7 @@ class Crew:
             self._drop_mode(label, failed, index)
             return
         self.result.modes[label] = ready.outcome
-        if ready.usable:
+        if ready.outcome.status is not Status.MODE_NOT_EFFECTIVE:
             self.contenders[label] = self._kind(
                 PreparedMode(
                     label=label,

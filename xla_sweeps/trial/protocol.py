@@ -125,10 +125,9 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
 
 
 class ModeReady(msgspec.Struct, frozen=True, tag="mode"):
-    """A mode is prepared, if its status is a good one; what is known of it so far."""
+    """A mode is prepared, unless it is not effective; what is known of it so far."""
 
     outcome: ModeOutcome
-    usable: bool = True
 
 
 class Warmed(msgspec.Struct, frozen=True, tag="warmed"):
@@ -161,14 +160,13 @@ class Finished(msgspec.Struct, frozen=True, tag="finished"):
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    """A Python exception ended the request; of the named mode, or of all if there is none.
+    """A Python exception ended the request.
 
     Attributes:
         line: of the user's code that raised it, as `file:line`, or "".
     """
 
     phase: Phase
-    mode: str
     kind: str
     text: str
     line: str = ""

@@ -153,8 +153,7 @@ class Replicate:
         model.note_build(executable, tell)
         tell(protocol.Stage(phase=Phase.VERIFY, mode=label))
         outcome = self._prove_and_verify(executable, outcome)
-        usable = outcome.status is not Status.MODE_NOT_EFFECTIVE
-        if usable:
+        if outcome.status is not Status.MODE_NOT_EFFECTIVE:
             entry = Prepared(executable, outcome, executable.traces())
             entry.operations = self._count_operations(executable)
             self._prepared[label] = entry
@@ -162,7 +161,7 @@ class Replicate:
                 tell(protocol.Caveat(Flagged(Flag.OUTPUTS_ELSEWHERE, label)))
             if broken := outcome.effective.get("broken"):
                 tell(protocol.Caveat(Flagged(Flag.GRAPH_BREAKS, label, broken)))
-        return protocol.ModeReady(outcome=outcome, usable=usable)
+        return protocol.ModeReady(outcome=outcome)
 
     def _bind(self, label: str) -> Executable:
         """The model in a mode, traced; its first call compiles."""

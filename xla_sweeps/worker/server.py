@@ -78,7 +78,6 @@ def serve(descriptor: int, make_answer: MakeAnswer) -> int:
     answer = make_answer(channel)
     while line := sys.stdin.buffer.readline():
         request = protocol.REQUESTS.decode(line)
-        mode = getattr(request, "mode", "")
         try:
             channel.send(answer(request))
         except BaseException as error:  # also sys.exit() in the model's code
@@ -86,7 +85,7 @@ def serve(descriptor: int, make_answer: MakeAnswer) -> int:
             text, place = error_text(error), users_line(error)
             with contextlib.suppress(BaseException):
                 traceback.print_exc()
-            channel.send(protocol.Failed(phase=phase, mode=mode, kind=kind, text=text, line=place))
+            channel.send(protocol.Failed(phase=phase, kind=kind, text=text, line=place))
             if not ready:
                 return 1
         ready = True
