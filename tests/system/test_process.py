@@ -44,7 +44,7 @@ def test_an_assignment_is_taken_by_one_process_only() -> None:
 def test_a_second_sigterm_changes_nothing_and_a_second_interrupt_kills() -> None:
     calls: list[str] = []
     with StopSignals(
-        on_stop=lambda number: calls.append(f"stop {number}"), on_kill=lambda: calls.append("kill")
+        on_stop=lambda: calls.append("stop"), on_kill=lambda: calls.append("kill")
     ) as stop:
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGTERM)
@@ -52,7 +52,7 @@ def test_a_second_sigterm_changes_nothing_and_a_second_interrupt_kills() -> None
         os.kill(os.getpid(), signal.SIGINT)
         assert stop.kill
     assert stop.number == signal.SIGTERM
-    assert calls == [f"stop {signal.SIGTERM:d}", "kill"]
+    assert calls == ["stop", "kill"]
 
 
 def test_handlers_of_before_are_back_afterwards() -> None:

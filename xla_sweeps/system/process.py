@@ -186,7 +186,7 @@ class StopSignals:
     def __init__(
         self,
         *,
-        on_stop: Callable[[int], object] = lambda number: None,
+        on_stop: Callable[[], object] = lambda: None,
         on_kill: Callable[[], object] = lambda: None,
         numbers: tuple[signal.Signals, ...] = STOP_SIGNALS,
     ) -> None:
@@ -208,7 +208,7 @@ class StopSignals:
     def _handle(self, number: int, frame: types.FrameType | None) -> None:
         if not self.number:
             self.number = number
-            self._on_stop(number)
+            self._on_stop()
         elif number in _KILLS:
             self.kill = True
             self._on_kill()

@@ -58,7 +58,7 @@ def explain(
     with (
         scratch_folder() as folder,
         workers.Stop() as stop,
-        StopSignals(on_stop=lambda number: stop.request()) as signals,
+        StopSignals(on_stop=stop.request) as signals,
         Leases(whole_replicate(settings.device), holder=f"explain {trial.model.name}") as whole,
         adopting_orphans() as mark,
     ):

@@ -283,4 +283,4 @@ def stop_signals(stop: Stop) -> StopSignals:
             os.write(2, b"\x1b[?25h\n")  # the live display hides the cursor
         os._exit(128 + signal.SIGINT)  # the measuring process dies with this one
 
-    return StopSignals(on_stop=lambda number: stop.request(), on_kill=kill)
+    return StopSignals(on_stop=stop.request, on_kill=kill)

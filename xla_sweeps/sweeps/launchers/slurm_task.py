@@ -63,7 +63,7 @@ class _Task:
         numbers = (signal.SIGTERM, signal.SIGUSR1)
         self.signals = StopSignals(on_stop=self._stop_all, numbers=numbers)
 
-    def _stop_all(self, number: int) -> None:
+    def _stop_all(self) -> None:
         self._stop.request()
         for child in tuple(self._children):
             child.terminate()
