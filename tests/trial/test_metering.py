@@ -2,35 +2,56 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from xla_sweeps.schema.measurement import Energy, Failure, Metered, Phase, Status
+from xla_sweeps.schema.measurement import Energy, Failure, Metered, ModeOutcome, Phase, Status
 from xla_sweeps.system.energy import Counter, Meter
 from xla_sweeps.trial.failures import WorkerLost
-from xla_sweeps.trial.passes import IDLE, measure_energy
+from xla_sweeps.trial.passes import IDLE, Passes
+from xla_sweeps.trial.replicate import ReplicateResult
 
 JOULES = {IDLE: 20, "graph": 300, "xla": 600}
 """Of each pass."""
 
 
-@dataclass
-class Machine:
+class Machine(Passes):
     """A device whose counter rises by what runs on it.
 
     Attributes:
         dies: the mode whose worker ends in its second pass.
         stands: whether the counter does not rise.
+        disturbance: what disturbs each pass.
     """
 
-    dies: str = "-"
-    stands: bool = False
-    alive: dict[str, object] = field(default_factory=lambda: {"graph": 1, "xla": 2})
-    ran: list[str] = field(default_factory=list)
-    microjoules: int = 7
+    def __init__(self, *, dies: str = "-", stands: bool = False, disturbance: str = "") -> None:
+        self.dies, self.stands, self.ran, self.microjoules = dies, stands, list[str](), 7
+        counters = (Counter(read=lambda: self.microjoules),)
+        watcher = SimpleNamespace(
+            gpu=None,
+            meter=lambda: Meter(name="GPU", counters=counters),
+            disturbance_between=lambda began, ended: disturbance,
+        )
+        crew: Any = SimpleNamespace(
+            job=None,
+            watcher=watcher,
+            result=ReplicateResult(),
+            warm={label: SimpleNamespace(call_s=0.1) for label in ("graph", "xla")},
+            show=lambda phase, detail: None,
+            lose=lambda lost: self.warm.pop(self.dies),
+        )
+        super().__init__(crew, lambda: 0.0, calls={"graph": 1, "xla": 1})
+        self.result.modes = dict.fromkeys(self.warm, ModeOutcome(status=Status.OK))
 
-    def run(self, label: str) -> int:
+    def _others(self, label: str) -> list[int]:
+        return []
+
+    def _time_block(self, label: str, *given: object, **more: object) -> Any:
+        """It ran once before its pass."""
+
+    def _run_alone(self, seconds: float, label: str) -> int:
         self.ran.append(label)
         if label == self.dies and self.ran.count(label) == 2:
             failure = Failure(phase=Phase.MEASURE, kind="Died", message="it died")
@@ -38,18 +59,12 @@ class Machine:
         self.microjoules += 0 if self.stands else JOULES[label] * 10**6
         return 100 if label else 0
 
-    def lose(self, lost: WorkerLost) -> None:
-        del self.alive[self.dies]
-
-    def measured(self, disturbance: str = "") -> tuple[Energy, dict[str, tuple[Metered, ...]]]:
-        return measure_energy(
-            Meter(name="GPU", counters=(Counter(read=lambda: self.microjoules),)),
-            self.alive,
-            ready=lambda label: None,
-            run=self.run,
-            disturbance=lambda began, ended: disturbance,
-            lose=self.lose,
-        )
+    def measured(self) -> tuple[Energy, dict[str, tuple[Metered, ...]]]:
+        self._measure_energy(1.0)
+        assert self.result.energy is not None
+        outcomes = self.result.modes.items()
+        passes = {label: outcome.energy for label, outcome in outcomes if outcome.energy}
+        return self.result.energy, passes
 
 
 def test_the_idle_device_comes_first_and_the_passes_rotate() -> None:
@@ -64,7 +79,7 @@ def test_the_idle_device_comes_first_and_the_passes_rotate() -> None:
 
 
 def test_what_disturbed_is_noted_with_each_pass() -> None:
-    _, passes = Machine().measured("other processes used 1.0 cores")
+    _, passes = Machine(disturbance="other processes used 1.0 cores").measured()
     assert {one.dirty for one in passes["graph"]} == {"other processes used 1.0 cores"}
 
 

@@ -277,23 +277,49 @@ class Passes:
         meter = self.watcher.meter()
         if self.until - time.monotonic() < 2 * ENERGY_PASSES * pass_s:
             meter = Meter(problem="timeouts.measure_s leaves too little time")
-        self.result.energy, passes = measure_energy(
-            meter,
-            self.warm,
-            ready=self._ready,
-            run=partial(self._run_alone, seconds),
-            disturbance=self.watcher.disturbance_between,
-            lose=self.crew.lose,
-        )
-        for label, metered in passes.items():
-            self.result.modes[label] = replace(self.result.modes[label], energy=metered)
+        try:
+            self.result.energy = self._meter_modes(meter, seconds)
+        except MeterError as error:
+            self.result.energy = Energy(counter=meter.name, problem=str(error))
 
-    def _ready(self, label: str) -> None:
-        """Have the other workers idle, and the mode run once; all workers idle for no mode."""
+    def _meter_modes(self, meter: Meter, seconds: float) -> Energy:
+        """Meter the idle device, then each mode alone, in rotated passes, which the modes get.
+
+        A counter that fails, a `MeterError`, leaves them without. A worker that dies ends its own
+        modes; a stop while the device idles is a `WorkerLost`.
+        """
+        if meter.problem:
+            raise MeterError(meter.problem)
+        labels = list(self.warm)
+        passes: dict[str, list[Metered]] = {label: [] for label in labels}
+        resting = tuple(self._meter_pass(meter, IDLE, seconds) for _ in range(ENERGY_PASSES))
+        for number in range(ENERGY_PASSES):
+            first = number % len(labels)
+            for label in self._still_warm((*labels[first:], *labels[:first])):
+                try:
+                    passes[label].append(self._meter_pass(meter, label, seconds))
+                except WorkerLost as lost:
+                    self.crew.lose(lost)
+        for label in self.warm:
+            outcome = self.result.modes[label]
+            self.result.modes[label] = replace(outcome, energy=tuple(passes[label]))
+        return Energy(counter=meter.name, idle=resting)
+
+    def _meter_pass(self, meter: Meter, label: str, seconds: float) -> Metered:
+        """Meter a mode, once the other workers idle and it ran once; or the idle device."""
         monitor.settle(self._others(label))
         self.paused = True
         if label:
             self._time_block(label, self.calls[label], settle=False, first=0)
+        before, began_ns = meter.read(), time.monotonic_ns()
+        calls = self._run_alone(seconds, label)
+        now, ended_ns = meter.read(), time.monotonic_ns()
+        return Metered(
+            joules=meter.joules(before, now),
+            elapsed_s=(ended_ns - began_ns) / 1e9,
+            calls=calls,
+            dirty=self.watcher.disturbance_between(began_ns, ended_ns),
+        )
 
     def _run_alone(self, seconds: float, label: str) -> int:
         """Run a mode for so long; the calls that it made. Wait for no mode."""
@@ -308,54 +334,3 @@ class Passes:
             calls += self._ask(label, request).calls
             blocks += 1
         return calls
-
-
-def measure_energy(
-    meter: Meter,
-    alive: Mapping[str, object],
-    *,
-    ready: Callable[[str], None],
-    run: Callable[[str], int],
-    disturbance: Callable[[int, int], str],
-    lose: Callable[[WorkerLost], None],
-) -> tuple[Energy, dict[str, tuple[Metered, ...]]]:
-    """Read the counter around the idle device, then around each mode alone, in rotated passes.
-
-    Returns the device's energy, and the passes of each mode that has all of them. A counter that
-    fails ends it without figures. A worker that dies ends its own modes, which vanish from `alive`.
-
-    Raises:
-        WorkerLost: the replicate was stopped while the device idled.
-    """
-    if meter.problem:
-        return Energy(problem=meter.problem), {}
-
-    def meter_pass(label: str) -> Metered:
-        ready(label)
-        before, began_ns = meter.read(), time.monotonic_ns()
-        calls = run(label)
-        now, ended_ns = meter.read(), time.monotonic_ns()
-        return Metered(
-            joules=meter.joules(before, now),
-            elapsed_s=(ended_ns - began_ns) / 1e9,
-            calls=calls,
-            dirty=disturbance(began_ns, ended_ns),
-        )
-
-    labels = list(alive)
-    passes: dict[str, list[Metered]] = {label: [] for label in labels}
-    try:
-        resting = tuple(meter_pass(IDLE) for _ in range(ENERGY_PASSES))
-        for number in range(ENERGY_PASSES):
-            first = number % len(labels)
-            for label in (*labels[first:], *labels[:first]):
-                if label not in alive:
-                    continue
-                try:
-                    passes[label].append(meter_pass(label))
-                except WorkerLost as lost:
-                    lose(lost)
-    except MeterError as error:
-        return Energy(counter=meter.name, problem=str(error)), {}
-    whole = {label: tuple(each) for label, each in passes.items() if label in alive}
-    return Energy(counter=meter.name, idle=resting), whole
