@@ -65,7 +65,6 @@ from xla_sweeps.system.devices import gpu_problems
 from xla_sweeps.system.environment import absent
 from xla_sweeps.system.leases import without_leases
 from xla_sweeps.system.text import file_name
-from xla_sweeps.trial.recording import record_death
 
 _OF_MULTIRUN = ("hydra.sweep.", "hydra/launcher", "hydra.launcher.")
 """Beginnings of Hydra's keys that have no effect on a single run, which each trial is."""
@@ -272,7 +271,7 @@ def _driver(
     source: Search | None,
 ) -> Driver:
     """The driver, with the anchors that the sweep needs; slots that interfere take turns."""
-    name, composer, store = request.sweep.name, request.composer, request.store
+    name, store = request.sweep.name, request.store
     stamp = datetime.datetime.now().strftime("%Y%m%dT%H%M%S")
     logs = store.results_dir / "logs" / "sweeps" / f"{file_name(name)}-{stamp}-{os.getpid()}"
     extra = ["ui=plain"]
@@ -285,13 +284,6 @@ def _driver(
         take_turns_if_needed(launcher, store, first, extra=extra, logs=logs, warn=board.warn)
     quick = all(task.effort in ("quick", CHECK) for task in plan.tasks)
     repeats = [task.replicates for task in plan.tasks if AA_TAG not in task.tags]
-
-    def on_death(task: Task, detail: str) -> Record:
-        return record_death(composer.settings(task.words), task.trial_ids[0], store, detail)
-
-    def rematch(task: Task) -> None:
-        assign_records([task], load_runs(store), software=composer.software, retry=())
-
     return Driver(
         launcher,
         store,
@@ -300,8 +292,7 @@ def _driver(
         logs=logs,
         backlog=Backlog(anchors, source, repeats=max(repeats, default=1), late_anchors=quick),
         costs=plan.costs,
-        record_death=on_death if request.slots else None,
-        rematch=rematch,
+        composer=request.composer,
     )
 
 

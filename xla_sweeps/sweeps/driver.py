@@ -12,16 +12,15 @@ import os
 import queue
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
 from xla_sweeps.schema.overrides import key_of, keys_of
-from xla_sweeps.schema.record import Record
 from xla_sweeps.store.store import Store
 from xla_sweeps.sweeps import outcomes
 from xla_sweeps.sweeps.backlog import Backlog
-from xla_sweeps.sweeps.compose import Task
+from xla_sweeps.sweeps.compose import Composer, Task
 from xla_sweeps.sweeps.launchers import Launcher, Screen
 from xla_sweeps.sweeps.launchers.job import Ended, Job
 from xla_sweeps.sweeps.progress import Progress
@@ -36,8 +35,7 @@ class Driver:
     Args:
         extra: overrides that every job gets besides its own (`tracker.group=…`).
         costs: seconds that a replicate of a model took before, by model.
-        record_death: records that a trial's process died, where the device is known.
-        rematch: reads a task's records again, where its trial ids are not known.
+        composer: composed the tasks; without one, a death of a trial is not recorded.
     """
 
     def __init__(
@@ -50,15 +48,12 @@ class Driver:
         logs: Path,
         backlog: Backlog | None = None,
         costs: Mapping[str, float] | None = None,
-        record_death: Callable[[Task, str], Record] | None = None,
-        rematch: Callable[[Task], None] | None = None,
+        composer: Composer | None = None,
     ) -> None:
         self._launcher, self._store, self._screen = launcher, store, screen
         self._backlog = backlog or Backlog()
         self._collector = outcomes.Collector(store, screen.warn)
-        self._judge = outcomes.Judge(
-            self._backlog, launcher, self._collector, record_death=record_death, rematch=rematch
-        )
+        self._judge = outcomes.Judge(self._backlog, launcher, self._collector, composer)
         self._progress = Progress(screen, launcher, self._backlog, self._judge, costs or {})
         self._extra, self._logs = tuple(extra), logs
         self._numbers = itertools.count(1)

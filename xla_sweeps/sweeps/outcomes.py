@@ -16,13 +16,15 @@ from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record, RecordFormatError, differ, outcome_of
 from xla_sweeps.store.claim import is_claimed
 from xla_sweeps.store.derive import is_clear, record_facts
+from xla_sweeps.store.rows import load_runs
 from xla_sweeps.store.store import Store
 from xla_sweeps.sweeps.backlog import Backlog
-from xla_sweeps.sweeps.compose import Known, Task
+from xla_sweeps.sweeps.compose import Composer, Known, Task
 from xla_sweeps.sweeps.launchers import Launcher
 from xla_sweeps.sweeps.launchers.job import End, Ended, Job
 from xla_sweeps.sweeps.launchers.slots import place_of
-from xla_sweeps.sweeps.plan import missing
+from xla_sweeps.sweeps.plan import assign_records, missing
+from xla_sweeps.trial.recording import record_death
 
 MAX_DEATHS = 2
 
@@ -88,18 +90,18 @@ class Collector:
     """Bring the records of ended jobs into the store, and read those of a task."""
 
     def __init__(self, store: Store, warn: Callable[..., None]) -> None:
-        self._store, self.warn = store, warn
+        self.store, self.warn = store, warn
         self._warned = -SPACE_WAIT_S
 
     def is_held(self, task: Task) -> bool:
         """True if another process measures the trial now; a second one would only disturb it."""
-        return any(is_claimed(self._store.results_dir, each) for each in task.trial_ids)
+        return any(is_claimed(self.store.results_dir, each) for each in task.trial_ids)
 
     def load(self, task: Task) -> list[Record]:
         """The task's records in the store, where its trial ids are known."""
         if not task.trial_ids:
             return []
-        loaded = self._store.load(*task.trial_ids)
+        loaded = self.store.load(*task.trial_ids)
         self.warn(*loaded.problems)
         return [record for group in loaded.records.values() for record in group]
 
@@ -110,21 +112,21 @@ class Collector:
         if run.ended.records:
             return run.saved
         paths = run.ended.paths
-        stored = self._store.load_paths(paths) if paths else self.load(run.task)
+        stored = self.store.load_paths(paths) if paths else self.load(run.task)
         return [record for record in stored if (record.trial_id, record.replicate) not in run.known]
 
     def is_clear(self, trial_id: str) -> bool:
         """True if a trial's records settle it together, the contaminated ones included."""
-        return is_clear(self._store.load(trial_id).records.get(trial_id, []))
+        return is_clear(self.store.load(trial_id).records.get(trial_id, []))
 
     def has_space(self) -> bool:
         """True if the store takes records; where it does not, the sweep waits and does not fail."""
-        return self._takes(self._store.check_space)
+        return self._takes(self.store.check_space)
 
     def _save(self, run: Run) -> None:
         while run.unsaved:
             try:
-                run.saved.append(self._store.save(Record.from_json(run.unsaved[0]))[0])
+                run.saved.append(self.store.save(Record.from_json(run.unsaved[0]))[0])
             except RecordFormatError as error:
                 self.warn(f"ignored an invalid record from {run.ended.slot}: {error}")
             run.unsaved.popleft()
@@ -154,12 +156,10 @@ class Judge:
         backlog: Backlog,
         launcher: Launcher,
         collector: Collector,
-        *,
-        record_death: Callable[[Task, str], Record] | None = None,
-        rematch: Callable[[Task], None] | None = None,
+        composer: Composer | None = None,
     ) -> None:
         self._backlog, self._launcher, self._collector = backlog, launcher, collector
-        self._warn, self._record_death, self._rematch = collector.warn, record_death, rematch
+        self._warn, self._composer = collector.warn, composer
         self.gave_up: dict[str, tuple[str, str]] = {}
         self._deaths, self._broke = Counter[str](), Counter[str]()
         self._changes, self._losses = Counter[str](), Counter[str]()
@@ -219,8 +219,9 @@ class Judge:
     def _after_lock(self, task: Task, ended: Ended, new: Sequence[Record]) -> str:
         """Wait for the process that measures it; not if it has records that are not found."""
         seen = task.seen
-        if self._rematch is not None and not task.trial_ids:
-            self._rematch(task)
+        if self._composer is not None and not task.trial_ids:
+            runs, software = load_runs(self._collector.store), self._composer.software
+            assign_records([task], runs, software=software, retry=())
         if not task.wanted:
             self._backlog.finish(task)
             return "measured elsewhere"
@@ -235,9 +236,11 @@ class Judge:
         """Record the death of a trial's process, so that no resume tries it for ever."""
         self._deaths[task.key] += 1
         recorded = False
-        if self._record_death is not None:
+        if self._composer is not None and task.trial_ids:
             try:
-                self.learn(task, [self._record_death(task, detail)])
+                settings, trial_id = self._composer.settings(task.words), task.trial_ids[0]
+                died = record_death(settings, trial_id, self._collector.store, detail)
+                self.learn(task, [died])
                 recorded = True
             except StoreError as error:
                 self._warn(f"could not record that a trial died: {error}")
