@@ -42,7 +42,7 @@ class Machine(Passes):
             show=lambda phase, detail: None,
             lose=lambda lost: self.warm.pop(self.dies),
         )
-        super().__init__(crew, lambda: 0.0, calls={"graph": 1, "xla": 1})
+        super().__init__(crew, 0.0, calls={"graph": 1, "xla": 1})
         self.result.modes = dict.fromkeys(self.warm, ModeOutcome(status=Status.OK))
 
     def _others(self, label: str) -> list[int]:

@@ -14,7 +14,7 @@ from xla_sweeps.system.process import adopting_orphans
 from xla_sweeps.trial.crew import Crew
 from xla_sweeps.trial.failures import WorkerLost
 from xla_sweeps.trial.monitor import Sampler
-from xla_sweeps.trial.passes import TIMED_SHARE, Passes
+from xla_sweeps.trial.passes import Passes
 from xla_sweeps.trial.replicate import ReplicateResult, Setting
 
 WAIT_SAY_S = 10.0  # between two reports of what disturbs
@@ -49,7 +49,7 @@ def _measure(crew: Crew, turns: Turns) -> None:
     began, result = turns.clock(), crew.result
     crew.make_ready(turns.wait)
     prepared_at = turns.clock()
-    passes = Passes(crew, lambda: TIMED_SHARE * (turns.clock() - began))
+    passes = Passes(crew, began)
     if crew.warm:
         passes.measure()
     crew.take_in_watch()  # before others go on

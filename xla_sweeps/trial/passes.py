@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -51,12 +51,13 @@ class Passes:
     """The measuring of a replicate whose workers are ready.
 
     Attributes:
+        began: time when preparing began, by the crew's clock.
         until: time when measuring must be over, monotonic.
         paused: whether the device idled since the last block, so that its clock may have fallen.
     """
 
     crew: Crew
-    least_s: Callable[[], float]
+    began: float
     paces: dict[str, pacing.Pace] = field(default_factory=dict)
     calls: dict[str, int] = field(default_factory=dict)
     until: float = math.inf
@@ -116,7 +117,7 @@ class Passes:
                 )
                 for label, pace in self.paces.items()
             },
-            least_s=self.least_s(),
+            least_s=TIMED_SHARE * (self.crew.clock() - self.began),
         ).measure()
         for lost in ended.lost:
             self.crew.lose(lost)
