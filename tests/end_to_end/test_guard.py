@@ -10,9 +10,9 @@ import pytest
 from conducting import Notes
 from real_trials import SHORT
 
+from xla_sweeps.system.process import Stop
 from xla_sweeps.trial.guard import Pairs, Plan
 from xla_sweeps.trial.sides import differences, side_of
-from xla_sweeps.trial.workers import Stop
 
 pytestmark = [pytest.mark.tf, pytest.mark.timeout(300)]
 

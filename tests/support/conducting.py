@@ -19,13 +19,14 @@ from xla_sweeps.schema.record import GpuSpan, Record
 from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.schema.trial import Copies, ReplicateJob, Trial
 from xla_sweeps.system.leases import Leases
+from xla_sweeps.system.process import Stop
 from xla_sweeps.trial import conductor
 from xla_sweeps.trial.gpu import GpuWatch
 from xla_sweeps.trial.monitor import Sampler
 from xla_sweeps.trial.replicate import ReplicateResult, Screen, Setting
 from xla_sweeps.trial.rounds import Progress
 from xla_sweeps.trial.tracking import NoTracker, RunHeader, TrackerReport
-from xla_sweeps.trial.workers import Stop, WorkerCommand
+from xla_sweeps.trial.workers import WorkerCommand
 
 EIGHT = replace(EFFORT, rounds_min=8)
 

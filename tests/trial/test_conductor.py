@@ -24,10 +24,10 @@ from scripted import scripted, started_by
 
 from xla_sweeps.errors import StoreError
 from xla_sweeps.schema.measurement import Block, Flagged, Phase, Round, Status
-from xla_sweeps.system.process import children
+from xla_sweeps.system.process import Stop, children
 from xla_sweeps.trial import monitor, pacing, passes, rounds, workers
 from xla_sweeps.trial.gpu import GpuWatch
-from xla_sweeps.trial.workers import LOG_LIMIT_BYTES, Stop
+from xla_sweeps.trial.workers import LOG_LIMIT_BYTES
 
 WORKER = str(SUPPORT / "fake_worker.py")
 

@@ -13,8 +13,8 @@ from conducting import Notes, QuietMachine, conduct
 
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.system.leases import Leases
+from xla_sweeps.system.process import Stop
 from xla_sweeps.trial import monitor
-from xla_sweeps.trial.workers import Stop
 
 STAGE_S, WAIT_S = 2.0, 3.0
 """A deadline that a busy machine keeps, and a longer wait."""

@@ -13,6 +13,7 @@ import sys
 import time
 import types
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -172,25 +173,52 @@ def heed_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-class StopSignals:
+class Stop(AbstractContextManager["Stop"]):
+    """A request, from a signal handler or thread, to stop: it wakes who waits for it."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+
+    def __exit__(self, *ended: object) -> None:
+        self.close()
+
+    def request(self) -> None:
+        """Ask for the stop; in a signal handler too, which may interrupt the holder of a lock."""
+        self.requested = True
+        with contextlib.suppress(OSError, ValueError):  # many requests, or closed
+            os.eventfd_write(self._descriptor, 1)
+
+    def fileno(self) -> int:
+        """Readable once a stop was requested."""
+        return self._descriptor
+
+    def close(self) -> None:
+        """Give the descriptor back; a later request is not heard. May be called again."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+class StopSignals(Stop):
     """Turn signals into a request to stop, for the length of a `with` block.
 
     The first signal asks to stop (`number`); SIGINT or SIGQUIT after it kills (`kill`). A second
     SIGTERM does nothing: schedulers send it to every process of a job, and those pass it on to each
     other. What the caller had ignored (`nohup`) stays ignored, SIGINT and SIGTERM apart.
 
-    `on_stop` and `on_kill` are called inside the handler, which may interrupt whoever holds a lock:
-    they must take none.
+    `on_kill` is called inside the handler, which may interrupt whoever holds a lock: it must take
+    none.
     """
 
     def __init__(
         self,
         *,
-        on_stop: Callable[[], object] = lambda: None,
         on_kill: Callable[[], object] = lambda: None,
         numbers: tuple[signal.Signals, ...] = STOP_SIGNALS,
     ) -> None:
-        self._on_stop, self._on_kill, self._numbers = on_stop, on_kill, numbers
+        super().__init__()
+        self._on_kill, self._numbers = on_kill, numbers
         self._previous: dict[signal.Signals, Any] = {}
         self.number = 0
         self.kill = False
@@ -204,11 +232,12 @@ class StopSignals:
     def __exit__(self, *ended: object) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
+        self.close()
 
     def _handle(self, number: int, frame: types.FrameType | None) -> None:
         if not self.number:
             self.number = number
-            self._on_stop()
+            self.request()
         elif number in _KILLS:
             self.kill = True
             self._on_kill()

@@ -57,8 +57,7 @@ def explain(
 
     with (
         scratch_folder() as folder,
-        workers.Stop() as stop,
-        StopSignals(on_stop=stop.request) as signals,
+        StopSignals() as stop,
         Leases(whole_replicate(settings.device), holder=f"explain {trial.model.name}") as whole,
         adopting_orphans() as mark,
     ):
@@ -75,7 +74,7 @@ def explain(
                     explained = replace(explained, others=sampler.others())
         except (workers.RequestFailed, WorkerLost) as error:
             why = error.failure.message
-    if signals.number:
+    if stop.number:
         raise KeyboardInterrupt
     return (explained.complete(why), False) if why else (explained, True)
 

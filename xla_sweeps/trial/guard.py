@@ -26,13 +26,13 @@ from xla_sweeps.schema.modes import label_of, mode_of
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import ReplicateJob, Trial
 from xla_sweeps.system.leases import Leases, lease_names, whole_replicate
+from xla_sweeps.system.process import Stop
 from xla_sweeps.trial import conductor
 from xla_sweeps.trial.monitor import Sampler
 from xla_sweeps.trial.replicate import WAITING, ReplicateResult, Screen, Setting
 from xla_sweeps.trial.runner import stop_signals
 from xla_sweeps.trial.sides import Side
 from xla_sweeps.trial.tracking import tracker_named
-from xla_sweeps.trial.workers import Stop
 
 HOLDER = "guard"
 
@@ -123,8 +123,7 @@ def run_guard(plan: Plan, *, screen: Screen) -> GuardResult:
     device = plan.before.settings.device
     with (
         Leases(whole_replicate(device), holder=HOLDER) as whole,
-        Stop() as stop,
-        stop_signals(stop) as signals,
+        stop_signals() as stop,
     ):
         whole.wait(stop, lambda who: screen.warn(WAITING.format(device=device.label, holder=who)))
         session = Pairs(plan, screen, stop)
@@ -135,8 +134,8 @@ def run_guard(plan: Plan, *, screen: Screen) -> GuardResult:
             session.run()
         finally:
             timer.cancel()
-        session.result.stopped = signals.number
-        session.result.out_of_time |= stop.requested and not signals.number
+        session.result.stopped = stop.number
+        session.result.out_of_time |= stop.requested and not stop.number
         if session.result.out_of_time and not session.result.looks:
             raise ConfigError(
                 f"--budget: a pair takes more than the {plan.budget_s:g} s that were given, and a "

@@ -31,9 +31,8 @@ from xla_sweeps.store.store import Store
 from xla_sweeps.system import environment
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.files import own_file, private_folder, read_regular, replace_whole
-from xla_sweeps.system.process import becomes_readable
+from xla_sweeps.system.process import Stop, becomes_readable
 from xla_sweeps.trial.replicate import ReplicateResult
-from xla_sweeps.trial.workers import Stop
 
 TRY_S, PAUSE_S = 60.0, 2.0
 

@@ -12,10 +12,11 @@ from typing import Any, Protocol
 from xla_sweeps.schema.measurement import Energy, Failure, Flagged, ModeOutcome, Round, Status
 from xla_sweeps.schema.record import GpuSpan, ModelFacts
 from xla_sweeps.system.leases import Leases
+from xla_sweeps.system.process import Stop
 from xla_sweeps.trial.monitor import Sampler
 from xla_sweeps.trial.rounds import Progress
 from xla_sweeps.trial.tracking import Tracker
-from xla_sweeps.trial.workers import Stop, WorkerCommand
+from xla_sweeps.trial.workers import WorkerCommand
 
 CLOCK_TOLERANCE = 0.05
 

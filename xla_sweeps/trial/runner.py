@@ -30,7 +30,7 @@ from xla_sweeps.trial import conductor, monitor
 from xla_sweeps.trial.recording import make_record, now, save, take_in
 from xla_sweeps.trial.replicate import WAITING, Screen, Setting
 from xla_sweeps.trial.tracking import Tracker, TrackerReport, run_header
-from xla_sweeps.trial.workers import Stop, commands_of
+from xla_sweeps.trial.workers import commands_of
 
 _ENDS_TRIAL = (Status.INFRA, Status.BUILD_ERROR)
 
@@ -72,8 +72,7 @@ class _Session:
     screen: Screen
     tracker: Tracker
     title: str
-    stop: Stop
-    signals: StopSignals
+    stop: StopSignals
     assignment: Assignment
     result: TrialResult
     leases: Leases | None = None
@@ -121,8 +120,7 @@ def run_trial(
     replicates = 1 if assignment.known_records is not None else settings.trial.effort.replicates
     with (
         claim_trial(settings.results_dir, identifier),
-        Stop() as stop,
-        stop_signals(stop) as signals,
+        stop_signals() as stop,
     ):
         if assignment.stopped:
             signal.raise_signal(assignment.stopped)
@@ -138,9 +136,7 @@ def run_trial(
             results_dir=settings.results_dir,
         )
         title, result = header.name, TrialResult(trial_id=identifier)
-        session = _Session(
-            settings, prepared, screen, tracker, title, stop, signals, assignment, result
-        )
+        session = _Session(settings, prepared, screen, tracker, title, stop, assignment, result)
         tracker.open(header)
         _run_all(session, replicates)
         result = _conclude(session)
@@ -154,7 +150,7 @@ def _run_all(session: _Session, count: int) -> None:
     try:
         for _ in range(count):
             _run_replicate(session)
-            if session.signals.number or session.result.records[-1].status in _ENDS_TRIAL:
+            if session.stop.number or session.result.records[-1].status in _ENDS_TRIAL:
                 return
     except XlaSweepsError as error:
         session.tracker.finish(session.result.records, None, exit_code=error.exit_code)
@@ -259,7 +255,7 @@ def _was_contaminated(session: _Session) -> bool:
 
 def _conclude(session: _Session) -> TrialResult:
     """Analyse all records of the trial, close the run, and decide the exit code."""
-    result, stopped = session.result, session.signals.number
+    result, stopped = session.result, session.stop.number
     result.summary, problems = end_trial(session.prepared.store, result.trial_id)
     for problem in problems:
         session.screen.warn(problem)
@@ -275,7 +271,7 @@ def _conclude(session: _Session) -> TrialResult:
     return result
 
 
-def stop_signals(stop: Stop) -> StopSignals:
+def stop_signals() -> StopSignals:
     """A signal ends the measuring process and saves; a Ctrl-C after it kills."""
 
     def kill() -> None:
@@ -283,4 +279,4 @@ def stop_signals(stop: Stop) -> StopSignals:
             os.write(2, b"\x1b[?25h\n")  # the live display hides the cursor
         os._exit(128 + signal.SIGINT)  # the measuring process dies with this one
 
-    return StopSignals(on_stop=stop.request, on_kill=kill)
+    return StopSignals(on_kill=kill)

@@ -30,7 +30,7 @@ from xla_sweeps.system.devices import Device, read_or_empty
 from xla_sweeps.system.environment import child_environment
 from xla_sweeps.system.files import drop_lines, scratch_folder, tail, trim
 from xla_sweeps.system.installation import cure
-from xla_sweeps.system.process import Readable, end_of, ends_within, signal_group
+from xla_sweeps.system.process import Readable, Stop, end_of, ends_within, signal_group
 from xla_sweeps.system.text import redact
 from xla_sweeps.trial import protocol
 from xla_sweeps.trial.failures import WorkerLost, diagnose_end, diagnose_exception, timeout_key
@@ -53,32 +53,6 @@ _NOISE = re.compile(rb"Delay kernel timed out: measured time has sub-optimal acc
 _MODE_PHASES = {Phase.TRACE, Phase.COMPILE, Phase.VERIFY, Phase.WARMUP}
 
 Answer = TypeVar("Answer", bound=protocol.Reply)
-
-
-class Stop(AbstractContextManager["Stop"]):
-    """A request, from a signal handler or thread, to stop a worker: it wakes the waiting parent."""
-
-    def __init__(self) -> None:
-        self.requested = False
-        self._descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-
-    def __exit__(self, *ended: object) -> None:
-        self.close()
-
-    def request(self) -> None:
-        """Ask for the stop."""
-        self.requested = True
-        with contextlib.suppress(OSError, ValueError):  # many requests, or closed
-            os.eventfd_write(self._descriptor, 1)
-
-    def fileno(self) -> int:
-        """Readable once a stop was requested."""
-        return self._descriptor
-
-    def close(self) -> None:
-        """Give the descriptor back; a later request is not heard."""
-        descriptor, self._descriptor = self._descriptor, -1
-        os.close(descriptor)
 
 
 class RequestFailed(Exception):

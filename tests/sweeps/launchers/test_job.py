@@ -20,7 +20,7 @@ from xla_sweeps.sweeps.launchers.job import (
     start,
     wait,
 )
-from xla_sweeps.trial.workers import Stop
+from xla_sweeps.system.process import Stop
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ Slots of one device prepare beside each other, and take turns at measuring: see 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -23,9 +22,8 @@ from xla_sweeps.sweeps.launchers.job import End, Ended, Job, ended_with, one_rep
 from xla_sweeps.sweeps.launchers.slots import Slot, job_environment, place_of, places
 from xla_sweeps.system.devices import is_accelerator
 from xla_sweeps.system.leases import lease_names, to_prepare
-from xla_sweeps.system.process import signal_group, signal_process
+from xla_sweeps.system.process import Stop, signal_group, signal_process
 from xla_sweeps.trial.failures import error_line
-from xla_sweeps.trial.workers import Stop
 
 STOP_GRACE_S = 20.0
 
@@ -111,8 +109,7 @@ class LocalLauncher(Launcher):
         left = list(self._running)
         self.stop(now=True)
         if not futures.wait(left, 5).not_done:
-            with contextlib.suppress(OSError):  # closed before
-                self._stop.close()
+            self._stop.close()
 
     def _run(self, future: Future[Ended]) -> None:
         """Run one job; the kernel ends its process with this thread, so the thread waits for it."""

@@ -41,8 +41,7 @@ from xla_sweeps.system.devices import Device, cores_of_one, devices
 from xla_sweeps.system.files import scratch_folder
 from xla_sweeps.system.installation import how_to_install
 from xla_sweeps.system.leases import to_prepare, without_leases
-from xla_sweeps.system.process import Assignment
-from xla_sweeps.trial.workers import Stop
+from xla_sweeps.system.process import Assignment, Stop
 
 CONNECT_S = 10.0
 

@@ -39,7 +39,6 @@ from xla_sweeps.system.devices import free_memory_bytes
 from xla_sweeps.system.files import replace_whole
 from xla_sweeps.system.leases import to_prepare
 from xla_sweeps.system.process import StopSignals
-from xla_sweeps.trial.workers import Stop
 
 MAX_RESTARTS = 20
 
@@ -54,17 +53,16 @@ class ListedJob(msgspec.Struct):
     end: Path
 
 
-class _Task:
+class _Task(StopSignals):
     """The jobs of a task, several at once: one measures, the others prepare or wait."""
 
     def __init__(self) -> None:
+        super().__init__(numbers=(signal.SIGTERM, signal.SIGUSR1))
         self._children: set[subprocess.Popen[bytes]] = set()
-        self._stop = Stop()
-        numbers = (signal.SIGTERM, signal.SIGUSR1)
-        self.signals = StopSignals(on_stop=self._stop_all, numbers=numbers)
 
-    def _stop_all(self) -> None:
-        self._stop.request()
+    def request(self) -> None:
+        """Stop all jobs."""
+        super().request()
         for child in tuple(self._children):
             child.terminate()
 
@@ -83,16 +81,16 @@ class _Task:
             environment={"CUDA_DEVICE_ORDER": "PCI_BUS_ID", **os.environ},  # as Slurm numbers GPUs
             assignment=replace(one_replicate(job), compiles_ahead=compiles_ahead),
             turns=turns,
-            stop=self._stop,
+            stop=self,
         )
         if child is None:
             return False
         self._children.add(child)
-        if self.signals.number:
+        if self.number:
             child.terminate()
         code = wait(child, job)
         self._children.discard(child)
-        if self.signals.number and (end_of(code) is End.STOPPED or code < 0):
+        if self.number and (end_of(code) is End.STOPPED or code < 0):
             return False
         write_end(listed.end, ended_with(code, job, slot=_node_name()))
         return True
@@ -129,7 +127,7 @@ def main() -> int:
     )
     task = _Task()
     left = [one for one in tasks[int(os.environ["SLURM_ARRAY_TASK_ID"])] if not one.end.exists()]
-    with task.signals:
+    with task:
         ended = task.run_all(left, ahead=given.ahead, compiles_ahead=given.compile_ahead)
         if all(ended):
             return 0
@@ -139,7 +137,7 @@ def main() -> int:
 def _leave(task: _Task, end: Path, finished: int) -> int:
     """End before all jobs did; requeue this task where the time limit is near."""
     restarts = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
-    if task.signals.number == signal.SIGUSR1:
+    if task.number == signal.SIGUSR1:
         if not finished and restarts >= MAX_RESTARTS:
             detail = TOO_SHORT.format(count=restarts + 1)
             write_end(end, Ended(how=End.FAILED, slot=_node_name(), detail=detail))
