@@ -215,8 +215,7 @@ def share_from_start(assignment: Assignment) -> Assignment:
     """Wait for the leases that an assignment names, or for a signal; returns what is left of it."""
     leases = Leases(assignment.shares, holder="an agent's trial", shared=True)
     with StopSignals() as signals:
-        while leases.take() and not signals.number:
-            time.sleep(TRY_S)
+        leases.wait(signals, lambda holder: None)
     if signals.number:  # another one, passed on by its parents, comes before the trial heeds any
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     return replace(assignment, shares=[], turns=leases.held, stopped=signals.number)

@@ -184,7 +184,7 @@ class Stop(AbstractContextManager["Stop"]):
         self.close()
 
     def request(self) -> None:
-        """Ask for the stop; in a signal handler too, which may interrupt the holder of a lock."""
+        """Ask for the stop. Takes no lock, so that a signal handler may ask."""
         self.requested = True
         with contextlib.suppress(OSError, ValueError):  # many requests, or closed
             os.eventfd_write(self._descriptor, 1)
