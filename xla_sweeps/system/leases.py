@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from xla_sweeps.system.devices import Device
 from xla_sweeps.system.files import private_folder, tail
-from xla_sweeps.system.process import Assignment, Readable, StopSignals, becomes_readable
+from xla_sweeps.system.process import Assignment, Stop, StopSignals, becomes_readable
 
 LEASES = "XLA_SWEEPS_LEASES"
 """Environment variable that names another folder for the leases."""
@@ -153,7 +153,7 @@ class Leases(AbstractContextManager["Leases"]):
         return ""
 
     def wait(
-        self, stop: Readable, say: Callable[[str], None], *, also: Callable[[], bool] = lambda: True
+        self, stop: Stop, say: Callable[[str], None], *, also: Callable[[], bool] = lambda: True
     ) -> bool:
         """Take them all, and wait until `also` is true; returns False if `stop` was readable first.
 

@@ -15,7 +15,7 @@ import types
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import msgspec
 
@@ -278,14 +278,7 @@ def start_process(
     return process
 
 
-class Readable(Protocol):
-    """File or socket that ends a wait."""
-
-    def fileno(self) -> int:
-        """The descriptor that becomes readable."""
-
-
-def becomes_readable(source: Readable | int, seconds: float | None) -> bool:
+def becomes_readable(source: Stop | int, seconds: float | None) -> bool:
     """True if something can be read within that time, or a pipe ends; None waits for ever.
 
     A process may have more open files than `select` takes.

@@ -30,7 +30,7 @@ from xla_sweeps.system.devices import Device, read_or_empty
 from xla_sweeps.system.environment import child_environment
 from xla_sweeps.system.files import drop_lines, scratch_folder, tail, trim
 from xla_sweeps.system.installation import cure
-from xla_sweeps.system.process import Readable, Stop, end_of, ends_within, signal_group
+from xla_sweeps.system.process import Stop, end_of, ends_within, signal_group
 from xla_sweeps.system.text import redact
 from xla_sweeps.trial import protocol
 from xla_sweeps.trial.failures import WorkerLost, diagnose_end, diagnose_exception, timeout_key
@@ -118,7 +118,7 @@ class Worker(AbstractContextManager["Worker"]):
         self.stage = protocol.Stage(phase=Phase.IMPORT)
         self._command, self._process, self._channel = command, process, channel
         self._opened = opened
-        self._stops: Mapping[str, Readable] = {"memory": self.memory, "interrupt": stop}
+        self._stops: Mapping[str, Stop] = {"memory": self.memory, "interrupt": stop}
         self._on_event, self._reader = on_event, protocol.Reader()
         self._looked, self._oom_kills = time.monotonic(), oom_kills()
         self._ended, self._unsent, self._deadline = False, b"", 0.0
@@ -216,7 +216,7 @@ class Worker(AbstractContextManager["Worker"]):
         """The reply, or why there is none: a key of `_stops`, or as `killed_for` of a diagnosis."""
         with selectors.DefaultSelector() as selector, end_of(self._process) as end:
             selector.register(self._requests, selectors.EVENT_WRITE)
-            sources: list[Readable | int] = [self._channel, *self._stops.values()]
+            sources: list[FileIO | Stop | int] = [self._channel, *self._stops.values()]
             for source in sources if end is None else [*sources, end]:
                 selector.register(source, selectors.EVENT_READ)
             while True:

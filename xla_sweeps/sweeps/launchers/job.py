@@ -27,8 +27,7 @@ from xla_sweeps.system.leases import Leases
 from xla_sweeps.system.process import (
     STOP_SIGNALS,
     Assignment,
-    Readable,
-    becomes_readable,
+    Stop,
     ends_within,
     kill_tree,
     python_command,
@@ -130,16 +129,16 @@ def start(
     assignment: Assignment,
     cores: Sequence[int] = (),
     turns: Collection[str] = (),
-    stop: Readable,
+    stop: Stop,
 ) -> subprocess.Popen[bytes] | None:
     """Start a job, with its output appended to its log, once nobody measures alone.
 
     `turns` are the leases that it shares while it prepares (`leases.to_prepare`), if any. None
-    where `stop` was readable before. Other arguments are as of `start_process`.
+    where a stop was requested before. Other arguments are as of `start_process`.
     """
     make_log_folder(job.log)
     leases = Leases(turns, holder=" ".join(job.arguments[:3]), shared=True)
-    if becomes_readable(stop, 0) or not leases.wait(stop, partial(_note_wait, job)):
+    if stop.requested or not leases.wait(stop, partial(_note_wait, job)):
         leases.close()
         return None
     mine = msgspec.structs.replace(assignment, turns=leases.held)
