@@ -127,7 +127,7 @@ class Search:
                 sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=True),
             )
         self._asked: dict[str, list[Any]] = {}
-        self._left = self.total = sweep.trials
+        self.total = sweep.trials
         self._in_vain = 0
         """Draws since the last new trial, or the last result."""
         self._warn, self._refused = warn, dict[str, XlaSweepsError]()
@@ -136,7 +136,7 @@ class Search:
     @property
     def exhausted(self) -> bool:
         """True if it has proposed all its trials."""
-        return self._left <= 0
+        return len(self.tasks) >= self.total
 
     @property
     def pending_count(self) -> int:
@@ -149,16 +149,16 @@ class Search:
         Raises:
             XlaSweepsError: every combination is refused.
         """
-        while self._left > 0 and self._in_vain < _DRAWS_PER_TRIAL:
+        while not self.exhausted and self._in_vain < _DRAWS_PER_TRIAL:
             self._in_vain += 1
             if (task := self._draw()) is not None:
-                self._left, self._in_vain = self._left - 1, 0
+                self._in_vain = 0
                 add_duplicates([task], whole=False)
                 runs = Runs.of(self._records(task))
                 assign_records([task], runs, software=self._composer.software, retry=())
                 self.tasks.append(task)
                 return task
-        if self._left > 0 and not self._asked:
+        if not self.exhausted and not self._asked:
             self._end_early()
         return None
 
@@ -190,7 +190,7 @@ class Search:
         counted = f"{count_noun(len(self.tasks), 'trial')} of {self.total:,}"
         why = f"{_DRAWS_PER_TRIAL} draws in a row gave no new one"
         self._warn(f"the search ends after {counted}: {why}")
-        self._left, self.total = 0, len(self.tasks)
+        self.total = len(self.tasks)
 
     def done(self, task: Task) -> None:
         """Report a trial's result to the sampler."""
