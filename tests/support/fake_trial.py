@@ -17,7 +17,7 @@ from typing import Any
 import scripted
 
 from xla_sweeps.__main__ import main
-from xla_sweeps.trial import monitor, recording, replicate, runner
+from xla_sweeps.trial import monitor, recording, runner, workers
 from xla_sweeps.trial.tracking import RunHeader
 
 
@@ -38,7 +38,7 @@ def use_script() -> None:
         cause = "as the script says" if "contaminated" in script else ""
         monitor.contamination = lambda samples, *, cores: cause
         monitor.WAIT_LIMIT_S = 0.1  # it will not become quiet
-        replicate.CLOCK_SLACK_S = math.inf
+        workers.CLOCK_SLACK_S = math.inf
     if ack := os.environ.get("ACK"):
         recording.save = partial(acknowledge, recording.save, ack)
         vars(runner)["save"] = recording.save

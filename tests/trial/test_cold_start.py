@@ -21,7 +21,7 @@ from xla_sweeps.trial import protocol
 from xla_sweeps.trial.cold_start import ColdStart
 from xla_sweeps.trial.contender import PreparedMode
 from xla_sweeps.trial.failures import WorkerLost
-from xla_sweeps.trial.replicate import ClockCheck, ReplicateResult
+from xla_sweeps.trial.replicate import ReplicateResult
 from xla_sweeps.trial.workers import RequestFailed
 
 FOUR = replace(EFFORT, rounds_min=4, rounds_max=4)
@@ -126,7 +126,6 @@ def cold_start(processes: Processes, caching: CompileCache, folder: Path) -> Col
             label=label,
             outcome=ModeOutcome(status=Status.OK),
             worker=cast(Any, None),
-            clock=ClockCheck(),
             job=ReplicateJob(
                 trial=trial,
                 replicate=0,

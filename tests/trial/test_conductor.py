@@ -356,7 +356,7 @@ def test_workers_of_several_backends_load_them_side_by_side(tmp_path: Path) -> N
 def test_a_clock_that_runs_slower_than_the_machines_is_flagged_and_not_ok(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("xla_sweeps.trial.replicate.CLOCK_SLACK_S", 0.1)
+    monkeypatch.setattr("xla_sweeps.trial.workers.CLOCK_SLACK_S", 0.1)
     result = conduct(tmp_path, "slow-clock")
     assert result.contaminated
     assert Flagged("clock_differs") in result.flags

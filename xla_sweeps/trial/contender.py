@@ -10,7 +10,6 @@ from xla_sweeps.schema.measurement import Block, ModeOutcome
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.trial import protocol
 from xla_sweeps.trial.monitor import Sampler
-from xla_sweeps.trial.replicate import ClockCheck
 from xla_sweeps.trial.workers import Worker
 
 
@@ -25,7 +24,6 @@ class PreparedMode:
     label: str
     outcome: ModeOutcome
     worker: Worker
-    clock: ClockCheck
     job: ReplicateJob
     start: Callable[[Callable[[protocol.Event], None], Mapping[str, str]], Worker]
     environment: Mapping[str, str]
@@ -76,6 +74,5 @@ class WorkerMode:
 
     def block(self, request: protocol.TimeBlock, *, deadline_s: float) -> Block:
         """Have the worker time a block; an exception in it ends the worker."""
-        timed = self._prepared.worker.request_or_end(request, protocol.Timed, deadline_s=deadline_s)
-        self._prepared.clock.note(timed.clock_ns)
-        return timed.block
+        worker = self._prepared.worker
+        return worker.request_or_end(request, protocol.Timed, deadline_s=deadline_s).block

@@ -22,7 +22,7 @@ from xla_sweeps.trial.contender import Contender, PreparedMode
 from xla_sweeps.trial.failures import WorkerLost
 from xla_sweeps.trial.gpu import SHARED
 from xla_sweeps.trial.monitor import Sampler
-from xla_sweeps.trial.replicate import ClockCheck, ReplicateResult, Setting
+from xla_sweeps.trial.replicate import ReplicateResult, Setting
 from xla_sweeps.trial.workers import RequestFailed, Worker
 
 WRONG_CLOCK = "the measuring process's clock ran at another speed than the machine's"
@@ -59,7 +59,7 @@ class Crew:
     def __post_init__(self) -> None:
         trial = self.job.trial
         self.labels = [list(labels) for labels in trial.workers]
-        self.clocks = [ClockCheck() for _ in self.labels]
+        self._workers: list[Worker] = []
         self._backends = [mode_of(labels[0]).backend for labels in trial.workers]
         self._loaded: dict[str, Mapping[str, Any]] = {}
         self._syncs: dict[str, Mapping[str, Any]] = {}
@@ -106,6 +106,7 @@ class Crew:
         self.started.enter_context(worker)
         self.watcher.add(worker.pid, worker.memory.request)
         self.alive[index] = worker
+        self._workers.append(worker)
         if beside:
             worker.send(protocol.Load(), deadline_s=self.job.trial.timeouts.build_s)
 
@@ -202,7 +203,6 @@ class Crew:
                     label=label,
                     outcome=ready.outcome,
                     worker=worker,
-                    clock=self.clocks[index],
                     job=self._job_of(index, (label,), adopts=True),
                     start=partial(self._start, index, (label,)),
                     environment=self.setting.commands[index].environment,
@@ -293,7 +293,7 @@ class Crew:
             watch.end()
             if watch.newcomers:  # since when is unknown
                 result.contaminate(SHARED)
-        if result.rounds and any(clock.differs for clock in self.clocks):
+        if result.rounds and any(worker.clock_differs for worker in self._workers):
             result.flag(Flagged(Flag.CLOCK_DIFFERS))
             result.contaminate(WRONG_CLOCK)
         if watch:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -17,11 +16,6 @@ from xla_sweeps.trial.monitor import Sampler
 from xla_sweeps.trial.rounds import Progress
 from xla_sweeps.trial.tracking import Tracker
 from xla_sweeps.trial.workers import WorkerCommand
-
-CLOCK_TOLERANCE = 0.05
-
-CLOCK_SLACK_S = 1.0
-"""Seconds that a reply may be read later than it was sent, on a busy machine."""
 
 WAITING = "waiting for {device}: {holder} is measured on it"
 
@@ -109,18 +103,3 @@ class ReplicateResult:
         if self.energy:
             self.energy = replace(self.energy, problem=self.energy.problem or cause)
         self.rounds = [replace(round_, dirty=round_.dirty or cause) for round_ in self.rounds]
-
-
-class ClockCheck:
-    """Compare a worker's clock, which the model's code may have replaced, with this process's."""
-
-    def __init__(self) -> None:
-        self._first: tuple[float, float] | None = None
-        self.differs = False
-
-    def note(self, there_ns: int) -> None:
-        """A block was measured, and its reply has just been received."""
-        here_s, there_s = time.monotonic(), there_ns / 1e9
-        self._first = self._first or (here_s, there_s)
-        here, there = here_s - self._first[0], there_s - self._first[1]
-        self.differs = abs(here - there) > CLOCK_TOLERANCE * here + CLOCK_SLACK_S

@@ -43,6 +43,11 @@ KILL_GRACE_S = 30.0
 
 DUMP_GRACE_S = 0.5
 
+CLOCK_TOLERANCE = 0.05
+
+CLOCK_SLACK_S = 1.0
+"""Seconds that a reply may be read later than it was sent, on a busy machine."""
+
 LOG_LIMIT_BYTES = 16 * 2**20
 
 LOOK_S = 2.0  # between two looks at the size of the log
@@ -102,6 +107,8 @@ class Worker(AbstractContextManager["Worker"]):
 
     Attributes:
         memory: to be requested once its memory passes the limit.
+        clock_differs: whether its clock, which the model's code may have replaced, is not this
+            process's.
     """
 
     def __init__(
@@ -122,6 +129,8 @@ class Worker(AbstractContextManager["Worker"]):
         self._on_event, self._reader = on_event, protocol.Reader()
         self._looked, self._oom_kills = time.monotonic(), oom_kills()
         self._ended, self._unsent, self._deadline = False, b"", 0.0
+        self._timed_first: tuple[float, float] | None = None
+        self.clock_differs = False
         assert process.stdin is not None
         self._requests = process.stdin.fileno()
         os.set_blocking(self._requests, False)
@@ -257,11 +266,19 @@ class Worker(AbstractContextManager["Worker"]):
                 self.stage = message
                 limit_s = limit_of(message.phase, self._command.trial.timeouts)
                 self._deadline = time.monotonic() + limit_s
+            if isinstance(message, protocol.Timed):
+                self._check_clock(message.clock_ns / 1e9)
             if isinstance(message, protocol.Event):
                 self._on_event(message)
             else:
                 reply = message
         return reply
+
+    def _check_clock(self, there_s: float) -> None:
+        here_s = time.monotonic()
+        self._timed_first = self._timed_first or (here_s, there_s)
+        here, there = here_s - self._timed_first[0], there_s - self._timed_first[1]
+        self.clock_differs = abs(here - there) > CLOCK_TOLERANCE * here + CLOCK_SLACK_S
 
     def _write(self, content: bytes) -> int:
         """Number of bytes that the worker's input took; all if nobody reads it any more."""
