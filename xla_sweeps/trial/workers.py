@@ -97,9 +97,10 @@ class WorkerCommand:
     folder: Path | None = None
 
     @property
-    def sharing(self) -> dict[str, Any]:
-        """The device, and the number of workers that share it, as a diagnosis needs them."""
-        return {"device": self.trial.device, "workers": len(self.trial.workers)}
+    def surroundings(self) -> dict[str, Any]:
+        """The backend, the device and the number of workers that share it, for a diagnosis."""
+        trial = self.trial
+        return {"backend": self.backend, "device": trial.device, "workers": len(trial.workers)}
 
 
 class Worker(AbstractContextManager["Worker"]):
@@ -174,12 +175,7 @@ class Worker(AbstractContextManager["Worker"]):
         if isinstance(reply, protocol.Failed):
             command = self._command
             status, failure = diagnose_exception(
-                reply.phase,
-                reply.kind,
-                reply.text,
-                backend=command.backend,
-                line=reply.line,
-                **command.sharing,
+                reply.phase, reply.kind, reply.text, line=reply.line, **command.surroundings
             )
             if reply.phase is Phase.IMPORT or reply.kind in ("ImportError", "ModuleNotFoundError"):
                 failure = replace(failure, hint=cure(*command.backend.packages) or failure.hint)
@@ -304,8 +300,7 @@ class Worker(AbstractContextManager["Worker"]):
             limit=limit,
             oom_kills=oom_kills() - self._oom_kills,
             log_tail=redact(tail(command.log, limit=8192)),
-            backend=command.backend,
-            **command.sharing,
+            **command.surroundings,
         )
         interrupted = status is Status.INTERRUPTED
         blamed = stage.mode in self.labels and stage.phase in _MODE_PHASES and not interrupted
