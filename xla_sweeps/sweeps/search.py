@@ -46,11 +46,9 @@ def sample(parameter: Parameter, source: random.Random) -> Any:
     match parameter.distribution:
         case "constant" | "categorical":
             return source.choices(parameter.values, parameter.probabilities or None)[0]
-        case "int_uniform":
-            return source.randint(int(parameter.low), int(parameter.high))
         case "uniform":
             return source.uniform(parameter.low, parameter.high)
-        case "q_uniform":
+        case "int_uniform" | "q_uniform":
             return parameter.value(source.randrange(parameter.count or 1))
         case "log_uniform_values" | "q_log_uniform_values":
             drawn = math.exp(source.uniform(math.log(parameter.low), math.log(parameter.high)))
