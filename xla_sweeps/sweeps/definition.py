@@ -87,9 +87,7 @@ class Parameter:
         """Number of values; None where it is infinite."""
         if self.distribution in ("constant", "categorical"):
             return len(self.values)
-        if self.distribution == "int_uniform":
-            return int(self.high) - int(self.low) + 1
-        if self.distribution == "q_uniform":
+        if self.distribution in ("int_uniform", "q_uniform"):
             return math.floor((self.high - self.low) / self.q + 1e-9) + 1
         return None
 
