@@ -75,8 +75,7 @@ def _survey() -> tuple[tuple[Device, ...], tuple[str, ...]]:
 def visible(gpus: Sequence[Device], environ: Mapping[str, str]) -> list[Device]:
     """The GPUs that CUDA_VISIBLE_DEVICES names, in its order: by CUDA's number, or by UUID.
 
-    As in CUDA, the first entry that names none ends the list. A part of a GPU is refused, and so is
-    a number where CUDA's own order is unknown.
+    As in CUDA, the first entry that names none ends the list.
 
     Raises:
         DeviceError: it names a part of a GPU, or a number where CUDA's own order is unknown.
