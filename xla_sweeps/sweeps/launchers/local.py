@@ -22,7 +22,7 @@ from xla_sweeps.sweeps.launchers.job import End, Ended, Job, ended_with, one_rep
 from xla_sweeps.sweeps.launchers.slots import Slot, job_environment, place_of, places
 from xla_sweeps.system.devices import is_accelerator
 from xla_sweeps.system.leases import lease_names, to_prepare
-from xla_sweeps.system.process import Stop, signal_group, signal_process
+from xla_sweeps.system.process import Stop, signal_group
 from xla_sweeps.trial.failures import error_line
 
 STOP_GRACE_S = 20.0
@@ -163,8 +163,8 @@ def _signal(process: subprocess.Popen[bytes] | None, number: signal.Signals) -> 
         return
     if number is signal.SIGKILL:
         signal_group(process.pid, number)
-    elif process.poll() is None:
-        signal_process(process.pid, number)
+    else:
+        process.send_signal(number)
 
 
 def _kill_late(jobs: Mapping[Future[Ended], _Running]) -> None:

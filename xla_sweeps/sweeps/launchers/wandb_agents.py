@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
 import tempfile
@@ -38,7 +37,6 @@ from xla_sweeps.system.process import (
     StopSignals,
     kill_tree,
     python_command,
-    signal_process,
     start_process,
 )
 from xla_sweeps.system.text import file_name, last_line_of
@@ -216,7 +214,7 @@ def _wait(agents: Sequence[_Agent], screen: Screen, stop: StopSignals) -> int:
         if stop.number and deadline is None:
             deadline = time.monotonic() + KILL_GRACE_S
             for agent in left:
-                signal_process(agent.process.pid, signal.SIGTERM)  # it stops its own trial
+                agent.process.terminate()  # it stops its own trial
         if stop.kill or (deadline is not None and time.monotonic() > deadline):
             for agent in left:
                 kill_tree(agent.process.pid)  # its trial has a process group of its own
