@@ -130,17 +130,20 @@ def start(
     cores: Sequence[int] = (),
     turns: Collection[str] = (),
     stop: Stop,
+    begin: Callable[[], object] = lambda: None,
 ) -> subprocess.Popen[bytes] | None:
     """Start a job, with its output appended to its log, once nobody measures alone.
 
-    `turns` are the leases that it shares while it prepares (`leases.to_prepare`), if any. None
-    where a stop was requested before. Other arguments are as of `start_process`.
+    `turns` are the leases that it shares while it prepares (`leases.to_prepare`), if any; `begin`
+    is called once it has them. None where a stop was requested before. Other arguments are as of
+    `start_process`.
     """
     make_log_folder(job.log)
     leases = Leases(turns, holder=" ".join(job.arguments[:3]), shared=True)
     if stop.requested or not leases.wait(stop, partial(_note_wait, job)):
         leases.close()
         return None
+    begin()
     mine = msgspec.structs.replace(assignment, turns=leases.held)
     try:
         with job.log.open("ab") as output:

@@ -283,6 +283,10 @@ def run_job(
     if ahead and (why := without_leases()):
         return Ended(how=End.BROKEN, slot=node, detail=f"--ahead: {why}")
 
+    def note_start() -> None:
+        with contextlib.suppress(Exception):
+            ray.get(notes.note_start.remote(key, node), timeout=10)
+
     with scratch_folder() as folder, Stop() as never:
         results = folder / "results"
         arguments = (*_elsewhere(job), f"results_dir={results}")
@@ -302,10 +306,9 @@ def run_job(
             cores=cores,
             turns=turns,
             stop=never,
+            begin=note_start,
         )
         assert process is not None
-        with contextlib.suppress(Exception):
-            ray.get(notes.note_start.remote(key, node), timeout=10)
 
         def stop_if_asked() -> None:
             with contextlib.suppress(Exception):
