@@ -1,4 +1,4 @@
-"""A worker's part of a replicate: what it computes once, and what it makes of slow new inputs."""
+"""A worker's part of a replicate: what it computes and pays once."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ import pytest
 from factories import TRIAL
 from fake_backend import FakeExecutable, FakeModel, FakeWork
 
-from xla_sweeps.schema.measurement import Block, ModeOutcome, Phase, Status
+from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.trial import protocol
-from xla_sweeps.worker.replicate import Replicate, _compiles
-from xla_sweeps.worker.timing import WarmUp
+from xla_sweeps.worker.replicate import Replicate
 
 ONCE_S = 30.0
 
@@ -84,17 +83,3 @@ def test_a_worker_runs_eagerly_only_what_it_measures_or_what_others_take(
     assert np.array_equal(second.eager[0], first.eager[0])
     assert not second.deterministic, "as the first one is not"
     assert second.draws, "as the first one does"
-
-
-@pytest.mark.parametrize(("first_call_s", "compiles"), [(0.5, True), (2.0, True), (5.0, False)])
-def test_a_mode_recompiles_only_if_new_inputs_cost_about_what_the_first_call_did(
-    first_call_s: float, compiles: bool
-) -> None:
-    """XLA compiles for seconds; a mode that keeps answers computes for much less."""
-    blocks = [
-        Block(mode="", calls=1, elapsed_ns=round(1e9 * call_s), enqueue_ns=0)
-        for call_s in (0.5, 0.5, 0.001, 0.001)
-    ]
-    warm = WarmUp(blocks=tuple(blocks), call_s=0.001, trend=None)
-    assert warm.recompiles
-    assert _compiles(warm, ModeOutcome(status=Status.OK, first_call_s=first_call_s)) is compiles

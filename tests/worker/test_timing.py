@@ -150,8 +150,22 @@ def test_a_mode_recompiles_where_the_first_calls_on_both_new_inputs_are_slow(
     for work_s in (0.005, 0.05, 0.5):
         device = Device(Clock(), work_s=work_s, enqueue_s=0.0, noise=noise)
         warm = warmed(device, level(effort))
-        assert warm.recompiles is recompiles
+        assert warm.recompiles(first_call_s=0.0) is recompiles
         assert warm.call_s == pytest.approx(work_s)
+
+
+@pytest.mark.parametrize(("first_call_s", "compiles"), [(0.5, True), (2.0, True), (5.0, False)])
+def test_a_mode_recompiles_only_if_new_inputs_cost_about_what_the_first_call_did(
+    first_call_s: float, compiles: bool
+) -> None:
+    """XLA compiles for seconds; a mode that keeps answers computes for much less."""
+    blocks = [
+        Block(mode="", calls=1, elapsed_ns=round(1e9 * call_s), enqueue_ns=0)
+        for call_s in (0.5, 0.5, 0.001, 0.001)
+    ]
+    warm = timing.WarmUp(blocks=tuple(blocks), call_s=0.001, trend=None)
+    assert warm.recompiles(first_call_s=0.0)
+    assert warm.recompiles(first_call_s) is compiles
 
 
 def trend_at_quick(device: Device) -> Trend:

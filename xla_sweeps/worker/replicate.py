@@ -34,9 +34,6 @@ from xla_sweeps.worker.backend import Executable, Explain, Framework, Model, Sha
 
 CLOCK = time.perf_counter_ns
 
-COMPILING_SHARE = 0.2
-"""Share of the first call's time above which another call compiled too."""
-
 FIRST_CALL = "first_call"
 """Kind of the failure of a mode that is wrong in the first call of a new model."""
 
@@ -259,7 +256,8 @@ class Replicate:
             on_new_input=partial(self._verify_later, entry),
         )
         memory_bytes = model.steady_memory_bytes(entry.executable, call_s=warm.call_s)
-        entry.recompiles = warm.recompiles and _compiles(warm, entry.outcome)
+        first_call_s = entry.outcome.first_call_s or 0.0
+        entry.recompiles = warm.recompiles(first_call_s)
         if entry.recompiles:
             tell(protocol.Caveat(Flagged(Flag.RECOMPILES, label)))
         entry.outcome = replace(
@@ -268,7 +266,7 @@ class Replicate:
             warmup_trend=warm.trend,
             warmup_block_calls=tuple(block.calls for block in warm.blocks),
             warmup_block_ns=tuple(block.elapsed_ns for block in warm.blocks),
-            compile_s=max(0.0, (entry.outcome.first_call_s or 0.0) - warm.call_s),
+            compile_s=max(0.0, first_call_s - warm.call_s),
             steady_memory_bytes=memory_bytes,
             **entry.executable.extras(),
         )
@@ -439,9 +437,3 @@ class Replicate:
     def _is_reference(self, mode: Mode) -> bool:
         """True for the eager execution by which the other modes are judged."""
         return mode.execution is Execution.EAGER and not self._job.adopts
-
-
-def _compiles(warm: timing.WarmUp, outcome: ModeOutcome) -> bool:
-    """True if a call on a new input takes about as long as the first, so keeps no answers."""
-    new_s = min(block.call_s for block in warm.blocks[: timing.NEW_INPUTS])
-    return new_s >= COMPILING_SHARE * (outcome.first_call_s or 0.0)

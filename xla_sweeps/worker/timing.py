@@ -24,6 +24,7 @@ NEW_INPUTS = INPUTS - 1
 """Inputs beyond the first; each is new to the mode once, in a block of its own."""
 RECOMPILE_FACTOR = 10
 RECOMPILE_S = 0.02
+COMPILING_SHARE = 0.2  # of the first call's time, which another call takes if it compiles too
 CLEARLY_FASTER = 0.02
 YOUNG_OBJECTS = 700  # new objects that start a collection, where the model has set no number
 LONGEST_RAMP = 20
@@ -77,11 +78,14 @@ class WarmUp:
         """The number of calls."""
         return sum(block.calls for block in self.blocks)
 
-    @property
-    def recompiles(self) -> bool:
-        """True if every new input costs a compilation, because shapes depend on values."""
+    def recompiles(self, first_call_s: float) -> bool:
+        """True if every new input costs a compilation, because shapes depend on values.
+
+        Where it takes far less than the first call, which compiled, the mode keeps answers.
+        """
+        new_s = min(block.call_s for block in self.blocks[:NEW_INPUTS])
         limit_s = max(RECOMPILE_FACTOR * self.call_s, self.call_s + RECOMPILE_S)
-        return all(block.call_s > limit_s for block in self.blocks[:NEW_INPUTS])
+        return new_s > limit_s and new_s >= COMPILING_SHARE * first_call_s
 
 
 def measure_block(
