@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,6 +57,11 @@ class FirstSteps:
     updates: tuple[np.ndarray, ...]
     curve: tuple[float, ...] = ()
 
+    @property
+    def size(self) -> float:
+        """Norm of all updates together."""
+        return math.hypot(*_norms(self.updates))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
@@ -90,22 +95,22 @@ def deterministic(
     inputs make: devices that add in any order round differently each time. Also where the first
     run is not finite, which verifies no mode, random numbers or not.
     """
-    if not _finite(first):
-        return True
     tolerance = TOLERANCE[precision]
-    loss_bound = max(tolerance * abs(first.loss), OWN_SHARE * spread.loss)
-    updates_bound = max(tolerance * _norm(_norms(first)), OWN_SHARE * _norm(spread.updates))
-    return (
-        abs(first.loss - again.loss) <= loss_bound and _norm(_apart(first, again)) <= updates_bound
-    )
+    return not _finite(first) or _is_near(first, again, spread, tolerance, OWN_SHARE)
 
 
 def is_plausible(reference: FirstSteps, eager: FirstSteps, spread: Spread) -> bool:
     """True if eager's first step is no further from float64's than rounding of inputs moves it."""
-    apart = _norm(_apart(eager, reference))
-    return abs(eager.loss - reference.loss) <= max(
-        USUAL_ERROR * abs(eager.loss), SPREAD_FACTOR * spread.loss
-    ) and apart <= max(USUAL_ERROR * _norm(_norms(eager)), SPREAD_FACTOR * _norm(spread.updates))
+    return _is_near(eager, reference, spread, USUAL_ERROR, SPREAD_FACTOR)
+
+
+def _is_near(
+    one: FirstSteps, other: FirstSteps, spread: Spread, tolerance: float, factor: float
+) -> bool:
+    """True if two first steps differ by a tolerance, or by a factor of the spread, at most."""
+    loss_bound = max(tolerance * abs(one.loss), factor * spread.loss)
+    bound = max(tolerance * one.size, factor * math.hypot(*spread.updates))
+    return abs(one.loss - other.loss) <= loss_bound and math.hypot(*_apart(one, other)) <= bound
 
 
 def rounding_of(steps: FirstSteps, eager: FirstSteps, spread: Spread) -> float:
@@ -165,8 +170,9 @@ def compare_steps(
     own bounds would accept anything, the comparison is refused.
     """
     tolerance = TOLERANCE[precision]
-    sizes, apart = _norms(eager), _apart(steps, eager)
-    whole = _norm(sizes)
+    sizes, apart = _norms(eager.updates), _apart(steps, eager)
+    whole = math.hypot(*sizes)
+    moved = SPREAD_FACTOR * math.hypot(*spread.updates)
     errors = _apart(steps, reference) if reference else None
     eager_errors = _apart(eager, reference) if reference else None
 
@@ -179,10 +185,10 @@ def compare_steps(
             refused=refused,
             rmse_ref_rel=_relative(errors, whole),
             eager_rmse_ref_rel=_relative(eager_errors, whole),
-            allowed=max(tolerance, SPREAD_FACTOR * _norm(spread.updates) / (whole or 1.0)),
+            allowed=max(tolerance, moved / (whole or 1.0)),
         )
 
-    tells = SPREAD_FACTOR * _norm(spread.updates) <= MEANINGFUL * whole
+    tells = moved <= MEANINGFUL * whole
     if refusal := _refusal(eager, spread, eager_errors, whole, tells=tells):
         return answer(refusal, refused=True)
     if not _finite(steps):
@@ -221,11 +227,11 @@ def _refusal(
         return "eager's own loss or gradients are not finite"
     if not whole:
         return "eager's first step changes no variable, so any mode that does nothing would agree"
-    if tells or (errors and REFERENCE_FACTOR * _norm(errors) <= MEANINGFUL * whole):
+    if tells or (errors and REFERENCE_FACTOR * math.hypot(*errors) <= MEANINGFUL * whole):
         return ""
     return (
         "the model amplifies rounding: inputs changed by that little change eager's own gradients "
-        f"by {_norm(spread.updates) / whole:.1e} of their size"
+        f"by {math.hypot(*spread.updates) / whole:.1e} of their size"
     )
 
 
@@ -250,25 +256,17 @@ def _furthest(one: Sequence[float], other: Sequence[float]) -> tuple[int, float]
 
 def _apart(one: FirstSteps, other: FirstSteps) -> tuple[float, ...]:
     """Norm of the difference of each update."""
-    return tuple(
-        float(np.linalg.norm((a.astype(np.float64) - b).ravel()))
-        for a, b in zip(one.updates, other.updates, strict=True)
-    )
+    pairs = zip(one.updates, other.updates, strict=True)
+    return _norms(a.astype(np.float64) - b for a, b in pairs)
 
 
-def _norms(steps: FirstSteps) -> tuple[float, ...]:
-    return tuple(
-        float(np.linalg.norm(update.astype(np.float64).ravel())) for update in steps.updates
-    )
-
-
-def _norm(values: Sequence[float]) -> float:
-    return math.sqrt(math.fsum(value * value for value in values))
+def _norms(updates: Iterable[np.ndarray]) -> tuple[float, ...]:
+    return tuple(float(np.linalg.norm(np.asarray(each, np.float64))) for each in updates)
 
 
 def _relative(parts: Sequence[float] | None, whole: float) -> float | None:
     """Their norm as a share of the whole; None where either is missing or not finite."""
-    share = _norm(parts) / whole if parts is not None and whole else math.nan
+    share = math.hypot(*parts) / whole if parts is not None and whole else math.nan
     return share if math.isfinite(share) else None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -163,7 +163,7 @@ def _targets_of(loaded: LoadedModel, trial: Trial, inputs: Sequence[Any]) -> lis
 
 def unlike(steps: FirstSteps, eager: FirstSteps) -> str:
     """Reason why a first step with other random numbers is no step like eager's; or ""."""
-    sizes = [_size(one.updates) for one in (steps, eager)]
+    sizes = steps.size, eager.size
     if not all(map(np.isfinite, sizes)):
         return "its first step gives values that are not finite"
     if max(sizes) <= APART * min(sizes):
@@ -174,7 +174,3 @@ def unlike(steps: FirstSteps, eager: FirstSteps) -> str:
 def varies(losses: Sequence[float]) -> bool:
     """True if losses differ by more than rounding: the step draws random numbers."""
     return max(losses) - min(losses) > VARYING * max(map(abs, losses))
-
-
-def _size(updates: Iterable[np.ndarray]) -> float:
-    return float(np.sqrt(sum(float(np.square(each, dtype=np.float64).sum()) for each in updates)))
