@@ -67,7 +67,7 @@ def build(
     seed: int,
     step: Step = forward_of,
     batch_size: int = 1,
-    narrowed: Callable[[Any], Any],
+    narrowed: Callable[[Any], Any] = lambda outputs: outputs,
     first: Wrap = lambda call: call,
 ) -> BuiltModel:
     """Build a model.
@@ -137,7 +137,9 @@ def float_types(loaded: LoadedModel) -> set[str]:
     return {name for name in types if "float" in name}
 
 
-def call_of(forward: Callable[[Any], Any], narrowed: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def call_of(
+    forward: Callable[[Any], Any], narrowed: Callable[[Any], Any] = lambda outputs: outputs
+) -> Callable[[Any], Any]:
     """One timed call: what `forward` returns, as `BuiltModel` says."""
 
     def call(batch: Any) -> Any:
@@ -336,29 +338,21 @@ def float64_twin(spec: ModelSpec, built: BuiltModel, precision: str = "float64")
     if built.loaded.module is not None:
         module = copy.deepcopy(built.loaded.module)
         module = module.cpu().double() if precision == "float64" else module.float()
-        call = call_of(local.caller(module, built.inputs), lambda outputs: outputs)
+        call = call_of(local.caller(module, built.inputs))
         return replace(built, call=call, precision=Precision.FLOAT32)
     if built.loaded.keras_model is None:
         raise XlaSweepsError(f"the model's dtypes are fixed, so it cannot be built in {precision}")
-    twin = _rebuild(spec, built, precision) if built.loaded.rebuildable else None
+    if not built.loaded.rebuildable:
+        return _in_other_types(spec, built, precision)
+    again = replace(spec, weights="own" if spec.weights == "own" else "random")
+    twin = build(again, precision=precision, seed=0, step=built.step)
     is_own = spec.library == sources.OWN
-    if twin is None or (is_own and float_types(twin.loaded) - {precision}):  # set by its code
+    if is_own and float_types(twin.loaded) - {precision}:  # set by its code
         return _in_other_types(spec, built, precision)
     twin.loaded.keras_model.set_weights(
         [np.asarray(weight, dtype=precision) for weight in built.loaded.keras_model.get_weights()]
     )
     return twin
-
-
-def _rebuild(spec: ModelSpec, built: BuiltModel, precision: str) -> BuiltModel:
-    weights = spec.weights if spec.weights == "own" else "random"
-    return build(
-        replace(spec, weights=weights),
-        precision=precision,
-        seed=0,
-        step=built.step,
-        narrowed=lambda outputs: outputs,
-    )
 
 
 def _in_other_types(spec: ModelSpec, built: BuiltModel, precision: str) -> BuiltModel:
@@ -387,7 +381,7 @@ def _in_other_types(spec: ModelSpec, built: BuiltModel, precision: str) -> Built
 
     vars(forward)["of_usual_types"] = usual  # for a twin of the twin
     loaded = replace(built.loaded, forward=forward)
-    call = call_of(built.step(loaded, spec), lambda outputs: outputs)
+    call = call_of(built.step(loaded, spec))
     return replace(built, loaded=loaded, call=call, precision=Precision.FLOAT32)
 
 

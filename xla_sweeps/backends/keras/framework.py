@@ -42,11 +42,18 @@ class KerasFramework(ABC, Generic[B]):
         return {"keras": keras.__version__, "numpy": np.__version__}
 
     def build(self, job: ReplicateJob) -> B:
-        """Build the model and place it and its inputs on the device."""
+        """Build the model and place it and its inputs on the device.
+
+        `ConfigError` if the model does not take the trial's batch size.
+        """
         trial = job.trial
         kind = self.benches[trial.scenario]
         built = kind.build_model(trial)
-        check_batch(built, trial)
+        if built.loaded.batch not in (None, trial.batch_size):
+            raise ConfigError(
+                f"batch_size={trial.batch_size}: {trial.model.name} was saved for batches of "
+                f"{built.loaded.batch}; use batch_size={built.loaded.batch}"
+            )
         rng = np.random.default_rng(trial.seed)
         bench: B = kind(
             trial=trial,
@@ -70,15 +77,6 @@ class KerasFramework(ABC, Generic[B]):
 
     def start_compiler(self, job: ReplicateJob) -> None:
         """Pay what the first compilation of a process pays, before any mode, if it is much."""
-
-
-def check_batch(built: BuiltModel, trial: Trial) -> None:
-    """Refuse a batch size that the model does not take."""
-    if built.loaded.batch not in (None, trial.batch_size):
-        raise ConfigError(
-            f"batch_size={trial.batch_size}: {trial.model.name} was saved for batches of "
-            f"{built.loaded.batch}; use batch_size={built.loaded.batch}"
-        )
 
 
 def facts_of(trial: Trial, built: BuiltModel) -> ModelFacts:

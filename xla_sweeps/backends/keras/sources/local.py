@@ -25,12 +25,7 @@ from xla_sweeps.backends.keras.sources.inputs import (
     place_inputs,
 )
 from xla_sweeps.backends.keras.sources.own_code import ENDS, describe_error, import_named
-from xla_sweeps.config.own_inputs import (
-    needs_inputs,
-    takes_alone,
-    takes_by_name,
-    takes_dictionary,
-)
+from xla_sweeps.config.own_inputs import needs_inputs, takes_alone, takes_by_name, takes_dictionary
 from xla_sweeps.config.own_modules import is_module, require_inference
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
@@ -146,23 +141,18 @@ def _call_function(path: str, spec: ModelSpec) -> Any:
     is_code = inspect.isfunction(function) or inspect.ismethod(function)
     is_builder = is_code or inspect.isclass(function)
     if not is_builder or needs_inputs(function):
-        _refuse_settings(function, path, inputs=len(spec.inputs) or 1)
+        needed, inputs = _list_needed(function), len(spec.inputs) or 1
+        if len(needed) > inputs:
+            raise ConfigError(_tell_rule(f"path={path}", needed, inputs))
         return function
-    offered = {"resolution": spec.resolution_px} if spec.resolution_px is not None else {}
-    taken = inspect.signature(function).parameters
+    takes_size = "resolution" in inspect.signature(function).parameters
+    sized = {"resolution": spec.resolution_px} if takes_size and spec.resolution_px else {}
     try:
-        return function(**{name: value for name, value in offered.items() if name in taken})
+        return function(**sized)
     except MemoryError:
         raise
     except ENDS as error:
         raise ConfigError(f"path={path} failed: {describe_error(error)}") from error
-
-
-def _refuse_settings(function: Any, path: str, *, inputs: int) -> None:
-    """Refuse a function with more required arguments than a model of so many inputs has."""
-    needed = _list_needed(function)
-    if len(needed) > inputs:
-        raise ConfigError(_tell_rule(f"path={path}", needed, inputs))
 
 
 def _list_needed(function: Any) -> list[str]:
