@@ -305,31 +305,24 @@ def sync_self_test(executable: Drainable, *, seconds: float, clock: Clock) -> Sy
     executable.step()
     executable.drain()
     calls = FEWEST_QUEUED
-    while True:
-        test = _queue_and_wait(executable, calls, clock)
-        if test.synced_s + test.after_s >= seconds:
-            break
+    test = _queue_and_wait(executable, calls, clock)
+    while test.synced_s + test.after_s < seconds:
         calls *= 2
-    for _ in range(SYNC_TRIES - 1):
-        if test.works:
-            break
         test = _queue_and_wait(executable, calls, clock)
+    for _ in range(SYNC_TRIES - 1):
+        if not test.works:
+            test = _queue_and_wait(executable, calls, clock)
     return test
 
 
 def _queue_and_wait(executable: Drainable, calls: int, clock: Clock) -> SyncTest:
-    started = clock()
-    for _ in range(calls):
-        executable.step()
-    enqueued = clock()
-    executable.synchronize()
+    block = measure_block(executable, "", calls, clock=clock)
     synced = clock()
     executable.drain()
-    drained = clock()
-    synced_s, after_s = (synced - started) / 1e9, (drained - synced) / 1e9
-    enqueue_s = (enqueued - started) / 1e9
+    after_s = (clock() - synced) / 1e9
+    synced_s, enqueue_s = block.elapsed_ns / 1e9, block.enqueue_ns / 1e9
     return SyncTest(
-        works=after_s <= 0.1 * max(synced_s, 1e-9) + 0.002,
+        works=after_s <= 0.1 * synced_s + 0.002,
         queued=enqueue_s < 0.5 * (synced_s + after_s),
         enqueue_s=enqueue_s,
         synced_s=synced_s,
