@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from xla_sweeps.backends.keras.hlo import Module
-from xla_sweeps.backends.keras.messages import TYPES, ModuleMessage, ShapeMessage
+from xla_sweeps.backends.keras.messages import TYPES, ModuleMessage, message_class
+
+ShapeMessage = message_class(TYPES.file.pool, "Shape")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -97,8 +97,5 @@ ModuleMessage: Any = message_class(_POOL, "Module")
 ProgramMessage: Any = message_class(_POOL, "Program")
 """`HloProto`."""
 
-ShapeMessage: Any = message_class(_POOL, "Shape")
-"""`ShapeProto`."""
-
 TYPES: Any = _POOL.FindEnumTypeByName(f"{PACKAGE}.PrimitiveType")
 """`PrimitiveType`: types of elements."""
