@@ -101,8 +101,8 @@ class Module:
                 elif instruction.opcode not in NO_WORK:
                     yield instruction
 
-    def values(self, parameters: Sequence[Value] | None) -> Callable[[Any], Value]:
-        """Values of instructions of a computation with these parameters: of scalars and tuples."""
+    def values(self, parameters: Sequence[Value] | None) -> Callable[[int], Value]:
+        """Values of scalars and tuples in a computation with these parameters, by their ids."""
 
         @cache
         def value(number: int) -> Value:
@@ -119,11 +119,11 @@ class Module:
                 return self.result(self.computations_of(instruction)[0], values)
             return _result(instruction, values)
 
-        return lambda instruction: value(instruction.id)
+        return value
 
     def result(self, computation: Any, parameters: Sequence[Value]) -> Value:
         """Value that a computation returns, as far as that is known."""
-        return self.values(parameters)(self.root(computation))
+        return self.values(parameters)(computation.root_id)
 
     def follow(self, loop: Any, state: Value) -> tuple[int | None, Value]:
         """Follow a `while`: the number of its steps, and what stays the same in them.
@@ -157,11 +157,8 @@ def size_bytes(shape: Any) -> int:
 
 
 def _constant(literal: Any) -> Value:
-    for numbers in (literal.preds, literal.s32s, literal.s64s, literal.u32s, literal.u64s):
-        if numbers:
-            value: int = numbers[0]
-            return value
-    return None
+    kinds = (literal.preds, literal.s32s, literal.s64s, literal.u32s, literal.u64s)
+    return next((numbers[0] for numbers in kinds if numbers), None)
 
 
 _LARGEST = 2**31
@@ -232,12 +229,11 @@ def _of_computation(
     count = MacCount()
     value = module.values(parameters)
     for instruction in module.live(computation):
-        operands = module.operands(instruction)
         if own := _OWN.get(instruction.opcode):
-            shapes = [operand.shape for operand in operands]
+            shapes = [operand.shape for operand in module.operands(instruction)]
             count.by_type += Counter({dtype_of(shapes[0]): own(instruction, *shapes)})
         elif instruction.called_computation_ids:
-            count.add(_of_called(module, instruction, [value(operand) for operand in operands]))
+            count.add(_of_called(module, instruction, list(map(value, instruction.operand_ids))))
     return count
 
 

@@ -60,10 +60,10 @@ def _normal(
 def _draw_truncated(
     rng: np.random.Generator, shape: tuple[int, ...], mean: float = 0.0, stddev: float = 1.0
 ) -> np.ndarray:
-    draw_by_seed = rng.standard_normal(shape, np.float32)
-    while (beyond := np.abs(draw_by_seed) > _BOUND).any():
-        draw_by_seed[beyond] = rng.standard_normal(np.count_nonzero(beyond), np.float32)
-    return draw_by_seed * np.float32(stddev) + np.float32(mean)
+    values = rng.standard_normal(shape, np.float32)
+    while (beyond := np.abs(values) > _BOUND).any():
+        values[beyond] = rng.standard_normal(np.count_nonzero(beyond), np.float32)
+    return values * np.float32(stddev) + np.float32(mean)
 
 
 _DRAWS = {"uniform": _uniform, "normal": _normal, "truncated_normal": _draw_truncated}
