@@ -172,13 +172,13 @@ def test_an_error_of_a_percent_in_a_sample_does_not_hide_beside_a_larger_one() -
 
 def test_a_reference_that_is_more_than_a_rounding_away_from_eager_is_not_plausible() -> None:
     def plausible(reference: np.ndarray, precision: Precision = Precision.FLOAT32) -> bool:
-        return agreement.is_plausible([reference[:2]], [EAGER], precision)
+        return agreement.are_plausible([[reference[:2]]], [[EAGER]], precision)
 
     assert plausible(REFERENCE)
     assert not plausible(REFERENCE * 1.001)
     assert not plausible(REFERENCE[:, :10])
     assert plausible(REFERENCE * 1.001, Precision.MIXED_FLOAT16)
-    assert agreement.is_plausible([np.zeros((2, 3))], [np.zeros((4, 3))], Precision.FLOAT32)
+    assert agreement.are_plausible([[np.zeros((2, 3))]], [[np.zeros((4, 3))]], Precision.FLOAT32)
 
 
 def test_another_token_is_no_rounding() -> None:

@@ -162,13 +162,19 @@ def compare(
     return worst(filter(None, heads)) if any(heads) else refuse(SILENT)
 
 
-def is_plausible(reference: Outputs, eager: Outputs, precision: Precision) -> bool:
-    """Tell if eager's outputs are a usual rounding away from float64 ones of the first samples."""
+def are_plausible(
+    references: Iterable[Outputs], eager: Iterable[Outputs], precision: Precision
+) -> bool:
+    """Tell if eager's outputs are a usual rounding away from float64 ones of the first samples.
+
+    Both are given on each of some inputs.
+    """
     return all(
         exact.shape[1:] == wanted.shape[1:]
         and _rmse(wanted[: len(exact)], exact)
         <= ROUNDING.get(precision, USUAL_ERROR) * max(scale_of(exact), SMALLEST_OUTPUT)
-        for exact, wanted in zip(reference, eager, strict=True)
+        for pair in zip(references, eager, strict=True)
+        for exact, wanted in zip(*pair, strict=True)
     )
 
 

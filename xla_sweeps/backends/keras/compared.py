@@ -193,7 +193,7 @@ class ComparedModel(Generic[E]):
         compute = partial(
             rounding.float64_outputs, self.engine, self.trial.model, self.built, few, change
         )
-        plausible = partial(rounding.are_plausible, precision=self.built.precision)
+        plausible = partial(agreement.are_plausible, precision=self.built.precision)
         outputs: list[Any] = self.engine.compute_whole(compute, partial(plausible, eager=eager))
         is_far = may_share and not plausible(outputs, eager=eager)
         if is_far and plausible(outputs, eager=map(self.eagerly, few)):

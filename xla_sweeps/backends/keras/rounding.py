@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -41,16 +41,6 @@ def moves_on(
     except Exception:  # a model that refuses other numbers, or memory is short
         traceback.print_exc()
         return ()
-
-
-def are_plausible(
-    outputs: Sequence[Outputs], eager: Iterable[Outputs], precision: Precision
-) -> bool:
-    """Tell if eager's outputs on each input are a usual rounding away from float64 ones."""
-    return all(
-        agreement.is_plausible(exact, given, precision)
-        for exact, given in zip(outputs, eager, strict=True)
-    )
 
 
 def errors_elsewhere(
