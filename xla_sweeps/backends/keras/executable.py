@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar
 import keras
 import numpy as np
 
+from xla_sweeps.backends.keras.sources import Wrap
 from xla_sweeps.backends.keras.sources.inputs import mix_inputs
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.modes import Mode
@@ -168,9 +169,6 @@ class Executable(ABC):
         return [head.astype(np.float64) for head in cls.heads_of(outputs)]
 
 
-Whole = Callable[[Callable[..., Any]], Callable[..., Any]]
-"""Makes one program of a function, or leaves it alone."""
-
 T = TypeVar("T")
 
 
@@ -196,9 +194,9 @@ class Engine:
     narrow: Callable[[Any], Any]
     in_float64: Callable[[], AbstractContextManager[object]]
     without_tf32: Callable[[], AbstractContextManager[object]]
-    whole: Whole
+    whole: Wrap
 
-    def compute_whole(self, compute: Callable[[Whole], T], is_plausible: Callable[[T], bool]) -> T:
+    def compute_whole(self, compute: Callable[[Wrap], T], is_plausible: Callable[[T], bool]) -> T:
         """Result of a computation in `whole`; operation by operation if that is not plausible."""
         result = compute(self.whole)
         if self.whole is as_it_is or is_plausible(result):

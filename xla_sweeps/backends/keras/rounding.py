@@ -12,7 +12,8 @@ import numpy as np
 
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.building import BuiltModel
-from xla_sweeps.backends.keras.executable import Engine, Whole, as_it_is
+from xla_sweeps.backends.keras.executable import Engine, as_it_is
+from xla_sweeps.backends.keras.sources import Wrap
 from xla_sweeps.backends.keras.sources.inputs import is_floating, nudge_batch, widen
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import ModelSpec, Precision
@@ -76,7 +77,7 @@ def float64_outputs(
     built: BuiltModel,
     batches: Sequence[Any],
     change: Callable[[BuiltModel], BuiltModel] = lambda twin: twin,
-    whole: Whole = as_it_is,
+    whole: Wrap = as_it_is,
 ) -> list[list[np.ndarray]]:
     """Outputs of the same call and weights in float64 on the CPU, of each batch an array per head.
 

@@ -136,8 +136,8 @@ def not_loaded(
     )
 
 
-Wrap = Callable[[Callable[[Any], Any]], Callable[[Any], Any]]
-"""Makes another function of a call, such as a compiled one."""
+Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""Makes another function of a function, such as a compiled one, or leaves it alone."""
 
 
 def load(spec: ModelSpec, *, batch_size: int = 1, first: Wrap = lambda call: call) -> LoadedModel:
