@@ -37,9 +37,6 @@ from pathlib import Path
 
 import msgspec
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
-
-
 from xla_sweeps.analysis.pool import NOTHING, Evidence, Pool, pool_of
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.schema.columns import Verdict

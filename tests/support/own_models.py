@@ -94,11 +94,6 @@ def augmented_by_a_pipeline() -> keras.Model:
     return keras.Sequential([inputs, keras.layers.Pipeline(_augmenting()), *_classifying()])
 
 
-def of_float32() -> keras.Model:
-    inputs = keras.Input((8,), dtype="float32")
-    return keras.Model(inputs, keras.layers.Dense(2, dtype="float32")(inputs))
-
-
 def of_any_size() -> keras.Model:
     inputs = keras.Input((None, None, 3))
     return keras.Model(

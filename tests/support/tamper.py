@@ -62,7 +62,6 @@ class HangError(Exception):
 class Tally:
     """Counts of outcomes."""
 
-    cases: Counter[str] = field(default_factory=Counter)
     harmful: Counter[str] = field(default_factory=Counter)
     named: Counter[str] = field(default_factory=Counter)
     crashes: list[str] = field(default_factory=list)
@@ -357,7 +356,6 @@ class Harness:
             kind, named = rows_edited(bad, source), "cache"
         else:
             kind, named = how(path, source), trial
-        self.tally.cases[kind] += 1
         after: dict[tuple[str, ...], dict[str, str]] = {}
         said = ""
         with self.guarded(f"{name}: check"):

@@ -16,10 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
-from wandb_views import Views
+from wandb_views import Variables, Views
 
 ENTITY = "tester"
-Variables = Mapping[str, Any]
 
 
 class GraphQLError(Exception):
@@ -39,7 +38,6 @@ class StoredRun:
         history: rows of wandb-history.jsonl, at the offsets that the client gave; see `rows`.
         updates: how many requests changed it.
         preempting: whether the client ever said that the run is being preempted.
-        resumed: how often the run was opened again after its creation.
     """
 
     entity: str
@@ -62,7 +60,6 @@ class StoredRun:
     preempting: bool = False
     stopped: bool = False
     state: str = "pending"
-    resumed: int = 0
     updates: int = 0
 
     @property
@@ -290,7 +287,6 @@ class Backend:
         run.updates += 1
         run.raw_config.update(json.loads(variables.get("config") or "{}"))
         if variables.get("program"):  # sent when a run is opened, not with later changes
-            run.resumed += run.state != "pending"
             run.state = "running"
         return {"upsertBucket": {"bucket": run.describe(), "inserted": inserted}}
 
