@@ -18,38 +18,35 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
-from drivers import DEFINITION
+from drivers import driver_of
 from ended import wait_until, working_in
 from oracle import contradictions
+from paths import SUPPORT
 
 from xla_sweeps.analysis.noise import is_anchor
 from xla_sweeps.cli.check import examine
 from xla_sweeps.schema.comparisons import is_aa_pair
+from xla_sweeps.schema.measurement import Status
 from xla_sweeps.store.store import Store
 from xla_sweeps.sweeps.outcomes import MAX_DEATHS
 
-QUICK_SWEEP = str(Path(__file__).with_name("quick_sweep.py"))
-
-REAL_SWEEP = str(Path(__file__).with_name("fake_sweep.py"))
+QUICK_SWEEP = str(SUPPORT / "quick_sweep.py")
 
 
 def start(
-    results: Path, trials: int, ack: Path, *, real: bool, ahead: int = 0
+    results: Path, trials: int, ack: Path, *, real: bool, ahead: int
 ) -> subprocess.Popen[bytes]:
-    environ = {**os.environ, "IDS": str(trials), "ACK": str(ack), "BOARD": "quiet"}
-    arguments = [QUICK_SWEEP, str(results), "2"]
+    command: list[str] = [sys.executable, QUICK_SWEEP, str(results), "2"]
+    environ: Mapping[str, str] = os.environ
     if real:
-        definition = results.parent / "chaos.yaml"
-        definition.write_text(DEFINITION % ", ".join(str(1 + number) for number in range(trials)))
-        arguments = [REAL_SWEEP, "sweep", str(definition), f"results_dir={results}", "device=cpu"]
-        arguments += [f"--ahead={ahead}"]
-        leases = str(results.parent / "leases")
-        environ |= {"FAKE_WORKER": "last:0.5", "XLA_SWEEPS_LEASES": leases}
+        command, environ = driver_of(results, trials=trials, seconds=0.5)
+        command.append(f"--ahead={ahead}")
     return subprocess.Popen(
-        [sys.executable, *arguments],
-        env=environ,
+        command,
+        env={**environ, "IDS": str(trials), "ACK": str(ack), "BOARD": "quiet"},
         cwd=results.parent,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -84,16 +81,8 @@ def disturb(source: random.Random, results: Path, done: Counter[str]) -> None:
             (results / "cache" / "rows.parquet").write_bytes(b"{")
 
 
-def run(
-    seconds: float,
-    seed: int,
-    *,
-    trials: int,
-    drivers: int = 2,
-    real: bool = False,
-    ahead: int = 0,
-) -> dict[str, object]:
-    """Chaos for so long, then resume and judge.
+def run(seconds: float, seed: int, *, trials: int, real: bool, ahead: int) -> None:
+    """Chaos by two drivers for so long, then resume and judge.
 
     Raises AssertionError where something does not hold.
     """
@@ -101,8 +90,7 @@ def run(
     with tempfile.TemporaryDirectory() as folder:
         results, ack = Path(folder) / "results", Path(folder) / "ack"
         begin = functools.partial(start, results, trials, ack, real=real, ahead=ahead)
-        running = [begin() for _ in range(drivers)]
-        restarts = 0
+        running = [begin(), begin()]
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             time.sleep(source.uniform(0.05, 0.5))
@@ -110,51 +98,27 @@ def run(
             for index, process in enumerate(running):
                 if process.poll() is not None:
                     running[index] = begin()
-                    restarts += 1
+                    done["restarted driver"] += 1
         for process in running:
             process.kill()
             process.wait()
-        wait_until(lambda: not ours(results), 60)
-        left_alive = ours(results)
+        assert wait_until(lambda: not ours(results), 60), "processes were left"
         for _ in range(20):
-            resumed = begin()
-            if resumed.wait() == 0:
+            if begin().wait() == 0:
                 break
-        loaded = Store(results).load().records
-        records = {
-            name: group
-            for name, group in loaded.items()
-            if not is_anchor(group[0]) and not is_aa_pair(*group[0].trial.modes)
-        }
-        acknowledged = Counter(ack.read_text().split("\n")) if ack.exists() else Counter[str]()
-        acknowledged.pop("", None)
-        stored = {
-            f"{record.trial_id} {record.replicate}" for group in loaded.values() for record in group
-        }
-        final = [
-            [str(record.status) for record in group].count("ok")
-            # two real deaths are final as well, where they are recorded
-            or int(sum(record.status == "crashed" for record in group) >= MAX_DEATHS)
-            for group in records.values()
-        ]
-        ok = Counter(final)
-        problems = [*examine(results).problems, *([] if real else contradictions(results))]
-        report = {
-            "seed": seed,
-            "disturbances": dict(done),
-            "driver restarts": restarts,
-            "trials": len(records),
-            "acknowledged": len(acknowledged),
-            "lost": len(set(acknowledged) - stored),
-            "measured twice": ok[2] + ok[3],
-            "unfinished": trials - ok[1] - ok[2] - ok[3],
-            "alive after 60 s": len(left_alive),
-            "problems": len(problems),
-        }
-        print(report, flush=True)
+        loaded = Store(results).load().records.values()
+        acknowledged = {*ack.read_text().splitlines()} if ack.exists() else set()
+        print({"seed": seed, "acknowledged": len(acknowledged), **done}, flush=True)
         assert acknowledged, "no record was acknowledged: nothing could have been lost"
-        assert not (set(acknowledged) - stored), "something acknowledged is lost"
-        assert ok == {1: trials}, f"trials by number of ok records: {dict(ok)}"
-        assert not left_alive, "processes were left"
+        stored = {f"{record.trial_id} {record.replicate}" for group in loaded for record in group}
+        assert acknowledged <= stored, "something acknowledged is lost"
+        final = Counter(
+            [record.status for record in group].count(Status.OK)
+            # two real deaths are final as well, where they are recorded
+            or int(sum(record.status is Status.CRASHED for record in group) >= MAX_DEATHS)
+            for group in loaded
+            if not is_anchor(group[0]) and not is_aa_pair(*group[0].trial.modes)
+        )
+        assert final == {1: trials}, f"trials by number of ok records: {dict(final)}"
+        problems = [*examine(results).problems, *([] if real else contradictions(results))]
         assert not problems, problems[:5]
-        return report

@@ -1,7 +1,6 @@
 """Several drivers on one sweep at once, with the real command line.
 
-Real Hydra, W&B's helper and the end of a trial; only the measuring process is scripted. In the end
-every trial must be measured once, no death recorded, and every driver done (exit code 0).
+Real Hydra, W&B's helper and the end of a trial; only the measuring process is scripted.
 """
 
 from __future__ import annotations
@@ -9,12 +8,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+
+from paths import SUPPORT
 
 from xla_sweeps.store.store import Store
 
-SWEEP = Path(__file__).with_name("fake_sweep.py")
+SWEEP = str(SUPPORT / "fake_sweep.py")
 
 DEFINITION = """
 method: grid
@@ -30,30 +31,35 @@ parameters:
 WITHIN_S = 600.0
 
 
-def race(
-    folder: Path, *, drivers: int, trials: int, seconds: float, words: tuple[str, ...] = ()
-) -> dict[str, object]:
-    """One round: start the drivers, wait for them, and count what must not be.
+def driver_of(results: Path, *, trials: int, seconds: float) -> tuple[list[str], Mapping[str, str]]:
+    """The command of a driver, and its variables.
 
     Args:
-        folder: for the definition and the results.
-        drivers: how many there are.
+        results: the results folder; the definition is written beside it.
         trials: of the sweep.
         seconds: that a trial measures.
-        words: further arguments of each driver.
     """
-    definition, results = folder / "race.yaml", folder / "results"
-    definition.write_text(DEFINITION % ", ".join(str(1 + number) for number in range(trials)))
-    environ = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("WANDB_")},
+    definition = results.with_name("sweep.yaml")
+    definition.write_text(DEFINITION % ", ".join(map(str, range(1, trials + 1))))
+    words = [str(definition), f"results_dir={results}", "device=cpu", "ui=plain"]
+    own = {
         "FAKE_WORKER": f"last:{seconds}",
-        "XLA_SWEEPS_LEASES": str(folder / "leases"),
-        "HOME": str(folder),
+        "XLA_SWEEPS_LEASES": str(results.with_name("leases")),
+        "HOME": str(results.parent),
     }
-    given = [str(definition), f"results_dir={results}", "device=cpu", "ui=plain", *words]
+    return [sys.executable, SWEEP, "sweep", *words], {**os.environ, **own}
+
+
+def race(folder: Path, *, drivers: int, words: tuple[str, ...] = ()) -> None:
+    """Start the drivers with further words; all are done once three trials are measured, once each.
+
+    Raises AssertionError where a driver is not, or where a record is not of a trial that is ok.
+    """
+    results, trials = folder / "results", 3
+    command, environ = driver_of(results, trials=trials, seconds=2.0)
     running = [
         subprocess.Popen(
-            [sys.executable, str(SWEEP), "sweep", *given],
+            [*command, *words],
             cwd=folder,
             env=environ,
             stdout=subprocess.PIPE,
@@ -67,22 +73,8 @@ def race(
     finally:
         for driver in running:
             driver.kill()
-    records = Store(results).load().records
-    statuses = [[str(record.status) for record in group] for group in records.values()]
-    wanted = Counter({"ok": 1})
-    return {
-        "codes": sorted(driver.returncode for driver in running),
-        "deaths": sum(group.count("crashed") for group in statuses),
-        "doubled": sum(group.count("ok") > 1 for group in statuses),
-        "lost": trials - sum("ok" in group for group in statuses),
-        "other records": sum((sum((Counter(g) - wanted).values()) for g in statuses), 0),
-        "tracebacks": sum("Traceback" in output for output in outputs),
-        "output": outputs,
-    }
-
-
-def is_clean(result: dict[str, object]) -> bool:
-    """True if no trial of a round died, was lost or was measured twice."""
-    counts = ("deaths", "doubled", "lost", "other records", "tracebacks")
-    codes = result["codes"]
-    return not any(result[name] for name in counts) and isinstance(codes, list) and not any(codes)
+    assert [driver.returncode for driver in running] == [0] * drivers, outputs
+    assert not any("Traceback" in output for output in outputs), outputs
+    records = Store(results).load().records.values()
+    statuses = [[str(record.status) for record in group] for group in records]
+    assert statuses == [["ok"]] * trials, (statuses, outputs)
