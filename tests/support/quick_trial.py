@@ -13,14 +13,13 @@ import os
 import signal
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import faults  # noqa: F401  (which it may be made to have)
-from factories import asked
+from factories import make_record
 
 from xla_sweeps.errors import ALREADY_MEASURED, LockedError
-from xla_sweeps.schema.measurement import Block, Failure, ModeOutcome, Phase, Round, Status
+from xla_sweeps.schema.measurement import Failure, Phase, Status
 from xla_sweeps.schema.record import ModelFacts, Record
 from xla_sweeps.store.claim import claim_trial
 from xla_sweeps.store.store import Store
@@ -30,36 +29,22 @@ MODEL = ModelFacts(name="m", family="F", variant="V", source="s", task="t", reso
 
 
 def record(trial_id: str, status: str, config: dict[str, str]) -> Record:
-    modes = {
-        label: ModeOutcome(status=Status.OK, latencies_s=(0.01,)) for label in ("graph", "xla")
-    }
-    stamp = "2026-01-01T00:00:00+00:00"
+    """A record of one round, or of a failure; no two are the same measurement."""
     untracked = {key: value for key, value in config.items() if key != "tracker"}
-    blocks = tuple(
-        Block(mode=label, calls=1, elapsed_ns=10**7 + int.from_bytes(os.urandom(3)), enqueue_ns=1)
-        for label in modes
-    )
-    spent_ns = sum(block.elapsed_ns for block in blocks)
-    rounds = (
-        (Round(round=0, order=tuple(modes), blocks=blocks, started_ns=1, finished_ns=1 + spent_ns),)
-        if status == "ok"
-        else ()
-    )
-    return Record(
+    failure = Failure(phase=Phase.MEASURE, kind=status, message="as the test asked for")
+    return make_record(
+        {"graph": 0.01, "xla": 0.01},
+        noise=0.1,
+        seed=int.from_bytes(os.urandom(3)),
+        count=1,
         trial_id=trial_id,
-        replicate=0,
         status=Status(status),
-        **asked({"batch_size": 1, "modes": list(modes), **untracked}, model=MODEL),
+        config={"batch_size": 1, "modes": ["graph", "xla"], **untracked},
         model=MODEL,
-        environment={},
         device={"name": "d"},
-        modes=modes,
-        rounds=rounds,
-        failure=None
-        if status == "ok"
-        else Failure(phase=Phase.MEASURE, kind=status, message="as the test asked for"),
-        started_at=stamp,
-        finished_at=stamp,
+        finished_at="2026-01-01T00:00:00+00:00",
+        request_id="",
+        **({} if status == "ok" else {"rounds": (), "failure": failure}),
     )
 
 
@@ -105,7 +90,7 @@ def main() -> int:
                     time.sleep(0.02)
                 how = "interrupted"
             sys.audit("xla_sweeps.supervisor.result")
-            saved, path = store.save(replace(record(words["id"], how, words)))
+            saved, path = store.save(record(words["id"], how, words))
             ack = os.environ.get("ACK")
             if ack:  # told only after the store acknowledged it
                 with open(ack, "a") as handle:  # noqa: PTH123
