@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
 import shlex
 from pathlib import Path
@@ -64,8 +63,8 @@ def test_the_recipe_for_ci_passes_and_fails_as_described(tmp_path: Path) -> None
     assert {name for name, *_ in lines} == {"xla-sweeps"}
 
     def ended(words: list[str], worker: str = "") -> tuple[int, str]:
-        environment = {**os.environ, "WANDB_MODE": "disabled", "FAKE_WORKER": worker}
-        done = forked("sweep", *words, cwd=tmp_path, environment=environment)
+        own = {"WANDB_MODE": "disabled", "FAKE_WORKER": worker}
+        done = forked("sweep", *words, cwd=tmp_path, more=own)
         return done.returncode, done.stderr
 
     for _, *words in lines:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 from functools import partial
@@ -13,7 +12,6 @@ from typing import Any
 
 import pytest
 from commands import forked
-from paths import ROOT
 
 from xla_sweeps.schema.measurement import Status
 
@@ -26,8 +24,8 @@ Done = CompletedProcess[str]
 
 
 def run(*words: str, cwd: Path, fault: str = "") -> Done:
-    own = {"PYTHONPATH": str(ROOT), "HOME": str(cwd), "COLUMNS": "120", "FAKE_FAULT": fault}
-    return forked("fakes", *words, cwd=cwd, environment={**os.environ, **own})
+    own = {"HOME": str(cwd), "COLUMNS": "120", "FAKE_FAULT": fault}
+    return forked("fakes", *words, cwd=cwd, more=own)
 
 
 def measured(cwd: Path, modes: str, *words: str, fault: str = "") -> tuple[Done, Any]:

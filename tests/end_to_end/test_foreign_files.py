@@ -157,9 +157,8 @@ def test_a_trial_measures_through_no_link_and_beside_any_file(tmp_path: Path) ->
     words += ["ui=plain", "tracker=none"]
 
     def trial(results: str) -> CompletedProcess[str]:
-        environ = {**os.environ, "FAKE_WORKER": "", "COLUMNS": "200"}
-        arguments = (*words, f"results_dir={results}")
-        return forked("trial", *arguments, cwd=tmp_path, environment=environ)
+        own = {"FAKE_WORKER": "", "COLUMNS": "200"}
+        return forked("trial", *words, f"results_dir={results}", cwd=tmp_path, more=own)
 
     assert trial("good").returncode == 0
     (name,) = (path.name for path in (tmp_path / "good" / "records").iterdir())

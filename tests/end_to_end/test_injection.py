@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 from collections.abc import Mapping
 from pathlib import Path
@@ -335,8 +334,7 @@ def test_a_name_that_is_a_path_stays_inside_the_results_folder(place: Path) -> N
         )
     )
     own = {"FAKE_WORKER": "", "TMPDIR": str(place.parent / "tools")}
-    words = ("sweep", "s.yaml", "ui=quiet")
-    done = forked("sweep", *words, cwd=place, environment={**os.environ, **own})
+    done = forked("sweep", "sweep", "s.yaml", "ui=quiet", cwd=place, more=own)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("../../../../outside/x: 1 trial: 1 ok")
     assert {path.name for path in place.parent.iterdir()} <= {"place", "tools", "leases"}

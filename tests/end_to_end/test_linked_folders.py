@@ -71,8 +71,8 @@ def test_a_command_refuses_a_linked_folder_in_one_line(
         (tools / tool).write_text("#!/bin/sh\necho refused >&2; exit 1\n")
         (tools / tool).chmod(0o755)
     program, *words = [*arguments, *(["--launcher", "slurm"] if name == "slurm" else [])]
-    environ = {**os.environ, "FAKE_WORKER": "", "PATH": f"{tools}:{os.environ['PATH']}"}
-    done = forked(program, *words, cwd=outside.parent, environment=environ)
+    own = {"FAKE_WORKER": "", "PATH": f"{tools}:{os.environ['PATH']}"}
+    done = forked(program, *words, cwd=outside.parent, more=own)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
     assert f"results/{name}" in done.stderr
     assert "is a link or no folder" in done.stderr

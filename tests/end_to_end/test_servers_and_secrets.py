@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +140,7 @@ def test_a_secret_in_a_models_error_is_in_no_file_and_on_no_screen(place: Path) 
         "TMPDIR": str(place.parent / "tools"),
     }
     words = ("model=mobilenet_v2", "modes=[graph,xla]")
-    done = forked("trial", *words, cwd=place, environment={**os.environ, **own})
+    done = forked("trial", *words, cwd=place, more=own)
     assert "https://***@host/***" in done.stderr
     ((record,),) = Store(place / "results").load().records.values()
     failure = record.modes["xla"].failure

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 from paths import ROOT
+from programs import run_program
+from wandb_runs import WANDB
 from wandb_server import wandb_server
 
 from xla_sweeps.store.store import Store
@@ -37,43 +38,16 @@ parameters:
 
 
 def test_an_agent_runs_a_trial_of_a_sweep_and_its_run_contains_the_result(tmp_path: Path) -> None:
-    program = shutil.which(
-        "wandb", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    )
-    assert program is not None
     (tmp_path / "sweep.yaml").write_text(SWEEP)
     with wandb_server() as server:
-        kept = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("WANDB_", "TF_CPP_", "TF_XLA_FLAGS", "XLA_FLAGS"))
-        }
-        environ = {
-            **kept,
-            **server.environment(HOME=str(tmp_path)),
-            "PYTHONPATH": str(ROOT),
-            "WANDB_PROJECT": "agents",
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        }
-        made = subprocess.run(
-            [program, "sweep", "--project", "agents", "sweep.yaml"],
-            cwd=tmp_path,
-            env=environ,
-            capture_output=True,
-            text=True,
-            timeout=300,
+        programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        own = {"PYTHONPATH": str(ROOT), "WANDB_PROJECT": "agents", "PATH": programs}
+        run_wandb = partial(
+            run_program, WANDB, cwd=tmp_path, more=server.environment(HOME=str(tmp_path), **own)
         )
-        assert made.returncode == 0, made.stderr
+        made = run_wandb("sweep", "--project", "agents", "sweep.yaml")
         sweep = made.stderr.rpartition("wandb agent ")[2].split()[0]
-        ran = subprocess.run(
-            [program, "agent", "--count", "1", sweep],
-            cwd=tmp_path,
-            env=environ,
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
-        assert ran.returncode == 0, ran.stdout + ran.stderr
+        ran = run_wandb("agent", "--count", "1", sweep)
         (run,) = server.backend.runs.values()
     assert (tmp_path / "results" / "records").is_dir(), ran.stdout + ran.stderr
     (records,) = Store(tmp_path / "results").load().records.values()

@@ -50,12 +50,19 @@ def _environment(cwd: Path, more: Mapping[str, str]) -> dict[str, str]:
 
 
 def forked(
-    program: str, *arguments: str, cwd: Path, environment: Mapping[str, str]
+    program: str,
+    *arguments: str,
+    cwd: Path,
+    environment: Mapping[str, str] | None = None,
+    more: Mapping[str, str] = {},
 ) -> CompletedProcess[str]:
-    """Output and exit code of a forked process; `program` as in `forked_command.py`."""
+    """Output and exit code of a forked process; `program` as in `forked_command.py`.
+
+    Its variables are those of this process, or `environment`, and `more`.
+    """
     with tempfile.TemporaryDirectory() as folder:
         outputs = [Path(folder) / name for name in ("stdout", "stderr")]
-        process = _fork(program, arguments, cwd, environment, outputs)
+        process = _fork(program, arguments, cwd, environment, more, outputs)
         process.join(TIMEOUT_S)
         assert process.exitcode is not None, f"{program} does not end"
         said, complained = (path.read_bytes().decode().replace("\r\n", "\n") for path in outputs)
@@ -63,19 +70,24 @@ def forked(
 
 
 class Running:
-    """A forked process that still runs, with the methods of `subprocess.Popen`.
+    """A forked process that still runs, with the arguments of `forked` and methods of `Popen`.
 
     Attributes:
         stdout: its output and its errors.
     """
 
     def __init__(
-        self, program: str, *arguments: str, cwd: Path, environment: Mapping[str, str]
+        self,
+        program: str,
+        *arguments: str,
+        cwd: Path,
+        environment: Mapping[str, str] | None = None,
+        more: Mapping[str, str] = {},
     ) -> None:
         with tempfile.TemporaryDirectory() as folder:
             pipe = Path(folder) / "output"
             os.mkfifo(pipe)
-            self._process = _fork(program, arguments, cwd, environment, [pipe])
+            self._process = _fork(program, arguments, cwd, environment, more, [pipe])
             self.stdout = pipe.open(encoding="utf-8")
         assert self._process.pid is not None
         self.pid = self._process.pid
@@ -112,12 +124,14 @@ def _fork(
     program: str,
     arguments: Sequence[str],
     cwd: Path,
-    environment: Mapping[str, str],
+    environment: Mapping[str, str] | None,
+    more: Mapping[str, str],
     outputs: Sequence[Path],
 ) -> ForkServerProcess:
+    usual = {**os.environ, "PYTHONPATH": str(ROOT)} if environment is None else environment
     process = _server().Process(
         target=forked_command.run,
-        args=(program, str(cwd), dict(environment), list(map(str, outputs)), arguments),
+        args=(program, str(cwd), {**usual, **more}, list(map(str, outputs)), arguments),
     )
     process.start()
     return process

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 
 from commands import Running
 from ended import processes, wait_for, wait_until
-from paths import ROOT
 from quick_sweep import quick_launch, tasks_of
 
 from xla_sweeps.schema.measurement import Status
@@ -97,9 +95,7 @@ def counted(results: Path) -> dict[str, Counter[str]]:
 
 
 def start(results: Path, *arguments: str, slots: int = 2, **environ: str) -> Running:
-    own = {"PYTHONPATH": str(ROOT), **environ}
-    words = (str(results), str(slots), *arguments)
-    return Running("quick", *words, cwd=Path.cwd(), environment={**os.environ, **own})
+    return Running("quick", str(results), str(slots), *arguments, cwd=Path.cwd(), more=environ)
 
 
 def alive_in(results: Path) -> list[int]:

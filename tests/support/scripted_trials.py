@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from commands import Running
-from paths import ROOT
 
 from xla_sweeps.schema.record import Record
 from xla_sweeps.store.store import Store
@@ -21,15 +19,8 @@ def start(results: Path, *words: str, script: str = "", **environ: str) -> Runni
         script: steps of `fake_worker.py`.
         environ: variables that it gets too.
     """
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
-    own = {"PYTHONPATH": str(ROOT), "FAKE_WORKER": script, "COLUMNS": "100"}
-    return Running(
-        "trial",
-        *words,
-        f"results_dir={results}",
-        cwd=results.parent,
-        environment={**kept, **own, **environ},
-    )
+    own = {"FAKE_WORKER": script, "COLUMNS": "100", **environ}
+    return Running("trial", *words, f"results_dir={results}", cwd=results.parent, more=own)
 
 
 def records(results: Path) -> list[Record]:
