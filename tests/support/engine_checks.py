@@ -32,7 +32,15 @@ from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.trial import Precision
 from xla_sweeps.trial import protocol
-from xla_sweeps.trial.failures import error_text
+
+
+def refusal_of(call: Callable[..., Any], *given: Any, **named: Any) -> str:
+    """The line that a call is refused with; "" where it is not."""
+    try:
+        call(*given, **named)
+    except XlaSweepsError as error:
+        return str(error)
+    return ""
 
 
 def normalized() -> Any:
@@ -110,11 +118,8 @@ def wrong_on_five(precision: Precision) -> Any:
 
 def size_that_is_fixed() -> Any:
     """The error of a model whose weights fix the size of its images."""
-    try:
-        Desk(lambda: network(keras.layers.Flatten, Unflatten), "new_shapes", shapes=SHAPES)
-    except XlaSweepsError as error:
-        return error_text(error)
-    return ""
+    make = functools.partial(network, keras.layers.Flatten, Unflatten)
+    return refusal_of(Desk, make, "new_shapes", shapes=SHAPES)
 
 
 def call_that_fails() -> Any:
@@ -245,11 +250,7 @@ def training_with_dropout() -> Any:
 
 def training_in_half() -> Any:
     """A line where the engine does not scale the loss."""
-    try:
-        Desk(network, "train_step", precision=Precision.MIXED_FLOAT16)
-    except XlaSweepsError as error:
-        return str(error)
-    return ""
+    return refusal_of(Desk, network, "train_step", precision=Precision.MIXED_FLOAT16)
 
 
 def new_inputs_are_like_the_old_ones() -> Any:
@@ -285,15 +286,12 @@ def inputs_rotate() -> Any:
 
 def what_is_no_tensor() -> Any:
     """What a model is told that returns something else than tensors, by what it returns."""
-    told = {}
     engine = FRAMEWORK.benches[Scenario.CALL].engine
     values = {"nothing": None, "text": "text", "number": 3.5, "array": np.ones(2)}
-    for name, value in values.items():
-        try:
-            engine.executables.read(engine.narrow(value))
-        except XlaSweepsError as error:
-            told[name] = str(error)
-    return told
+    return {
+        name: refusal_of(lambda value: engine.executables.read(engine.narrow(value)), value)
+        for name, value in values.items()
+    }
 
 
 class Own(OrderedDict[str, Any]):
@@ -354,11 +352,7 @@ def no_gpu() -> Any:
     """What is said where the engine sees no GPU."""
     error = mock.patch("jax.devices", side_effect=AssertionError)
     with error if ENGINE == "jax" else nullcontext():
-        try:
-            FRAMEWORK().name_of_device(replace(TRIAL, device="gpu:0"))
-        except XlaSweepsError as refused:
-            return str(refused)
-    return ""
+        return refusal_of(FRAMEWORK().name_of_device, replace(TRIAL, device="gpu:0"))
 
 
 def a_twin_of_fixed_types() -> Any:
