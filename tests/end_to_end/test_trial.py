@@ -9,22 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import command
-from real_trials import (
-    SHORT,
-    SMALL,
-    children,
-    finished,
-    gone,
-    line_with,
-    records,
-    start,
-)
+from commands import Running, command
+from ended import alive, processes, wait_until
+from real_trials import SHORT, environment, finished, records
 
 from xla_sweeps.schema.measurement import Flag, Flagged, Status
 from xla_sweeps.schema.record import Record
 
 pytestmark = pytest.mark.tf
+
+SMALL = ["model=mnist_mlp", "batch_size=2", *SHORT]
 
 Ended = tuple[Path, str, str]
 """Folder, output and standard error of a trial."""
@@ -181,20 +175,21 @@ def test_multirun_ends_in_a_table_of_all_also_where_a_launcher_runs_them_elsewhe
 def test_a_signal_from_outside_saves_what_was_measured_and_shows_how_to_resume(
     tmp_path: Path,
 ) -> None:
-    long = [word.replace("rounds_max=6", "rounds_max=6000") for word in SMALL]
-    long = [word.replace("rounds_min=6", "rounds_min=6000") for word in long]
-    process = start(*long, cwd=tmp_path)
-    line_with(process.stderr, "compile")
-    pids = children(process.pid)
+    long = ("effort.rounds_max=6000", "effort.rounds_min=6000")
+    words = [word for word in SMALL if not word.startswith("effort.rounds_m")]
+    trial = Running(
+        "command", "ui=plain", *words, *long, cwd=tmp_path, environment=environment(tmp_path)
+    )
+    assert any("compile" in line for line in trial.stdout)
+    pids = processes("xla_sweeps.backends.tensorflow.worker", f" {trial.pid} ")
     assert pids
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=300)
-    assert process.returncode == 130
-    assert gone(pids)
+    trial.send_signal(signal.SIGINT)
+    said = trial.finish(130)
+    assert wait_until(lambda: not any(map(alive, pids)))
     (record,) = records(tmp_path)
     assert record.status is Status.INTERRUPTED
-    assert "stopped; what was measured is saved. Resume with: python -m xla_sweeps" in err
-    assert "Traceback" not in err
+    assert "stopped; what was measured is saved. Resume with: python -m xla_sweeps" in said
+    assert "Traceback" not in said
 
 
 @pytest.mark.exhaustive

@@ -49,20 +49,24 @@ def alive(pid: int) -> bool:
 
 def processes(*parts: str) -> list[int]:
     """Other processes whose command lines, words joined by spaces, have all these parts."""
-    pids = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            line = os.fsdecode((entry / "cmdline").read_bytes().replace(b"\0", b" "))
-            if int(entry.name) != os.getpid() and all(part in line for part in parts):
-                pids.append(int(entry.name))
-    return pids
+
+    def has_parts(entry: Path) -> bool:
+        line = os.fsdecode((entry / "cmdline").read_bytes().replace(b"\0", b" "))
+        return all(part in line for part in parts)
+
+    return _others(has_parts)
 
 
 def working_in(folder: Path) -> list[int]:
     """Other processes whose current folder this is."""
+    return _others(lambda entry: (entry / "cwd").readlink() == folder.resolve())
+
+
+def _others(holds: Callable[[Path], bool]) -> list[int]:
+    """Other processes of whose folder in /proc this is true."""
     pids = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if (entry / "cwd").readlink() == folder.resolve() and int(entry.name) != os.getpid():
+            if int(entry.name) != os.getpid() and holds(entry):
                 pids.append(int(entry.name))
     return pids
