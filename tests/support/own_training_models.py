@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -9,6 +10,12 @@ import tensorflow as tf
 from keras import layers
 
 WIDTH = 6
+
+
+def descend(model: keras.Model, tape: tf.GradientTape, loss: Any) -> None:
+    """A step of the model's optimizer."""
+    weights = model.trainable_weights
+    model.optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
 
 
 def autoencoder() -> keras.Model:
@@ -62,14 +69,9 @@ class VAE(keras.Model):  # type: ignore[misc]
         with tf.GradientTape() as tape:
             outputs = self.decoder(self.sample(self.mean(data)))
             loss = tf.reduce_mean(tf.square(outputs - data))
-        weights = self.trainable_weights
-        self.optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+        descend(self, tape, loss)
         self.total.update_state(loss)
         return {"loss": self.total.result()}
-
-
-def vae() -> VAE:
-    return VAE()
 
 
 def seeded_vae() -> VAE:
@@ -118,20 +120,8 @@ class Pairs(keras.Model):  # type: ignore[misc]
         x, y = data
         with tf.GradientTape() as tape:
             loss = self.compute_loss(x=x, y=y, y_pred=self(x, training=True))
-        weights = self.trainable_weights
-        self.optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+        descend(self, tape, loss)
         return {"loss": loss}
-
-
-def _make(kind: type[keras.Model]) -> keras.Model:
-    given = keras.Input((WIDTH,))
-    model = kind(given, layers.Dense(3)(given))
-    model.compile(optimizer="rmsprop", loss="mae")
-    return model
-
-
-def pairs() -> keras.Model:
-    return _make(Pairs)
 
 
 class Wrong(Pairs):
@@ -143,20 +133,12 @@ class Wrong(Pairs):
         return {"loss": logs["loss"] * factor}
 
 
-def wrong() -> keras.Model:
-    return _make(Wrong)
-
-
 class WrongVAE(VAE):
     """Another loss in a graph, and random."""
 
     def train_step(self, data: Any) -> dict[str, Any]:
         logs = super().train_step(data)
         return {"loss": logs["loss"] * (1.0 if tf.executing_eagerly() else 1.5)}
-
-
-def wrong_and_random() -> WrongVAE:
-    return WrongVAE()
 
 
 class OwnLoss(keras.Model):  # type: ignore[misc]
@@ -169,19 +151,11 @@ class OwnLoss(keras.Model):  # type: ignore[misc]
         return self.factor() * super().compute_loss(*given, **named)
 
 
-def own_loss() -> keras.Model:
-    return _make(OwnLoss)
-
-
 class WrongLoss(OwnLoss):
     """Another loss in a graph than eagerly."""
 
     def factor(self) -> float:
         return 1.0 if tf.executing_eagerly() else 3.0
-
-
-def wrong_loss() -> keras.Model:
-    return _make(WrongLoss)
 
 
 class Broken(Pairs):
@@ -191,8 +165,19 @@ class Broken(Pairs):
         raise ValueError("no data fits")
 
 
-def broken() -> keras.Model:
-    return _make(Broken)
+def _builder_of(kind: type[keras.Model]) -> Callable[[], keras.Model]:
+    def build() -> keras.Model:
+        given = keras.Input((WIDTH,))
+        model = kind(given, layers.Dense(3)(given))
+        model.compile(optimizer="rmsprop", loss="mae")
+        return model
+
+    return build
+
+
+pairs, own_loss = _builder_of(Pairs), _builder_of(OwnLoss)
+
+wrong, wrong_loss, broken = map(_builder_of, (Wrong, WrongLoss, Broken))
 
 
 class Named(Pairs):
@@ -245,6 +230,5 @@ class Arguments(keras.Model):  # type: ignore[misc]
         user, item = data
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(tf.square(self(user, item)))
-        weights = self.trainable_weights
-        self.optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+        descend(self, tape, loss)
         return {"loss": loss}

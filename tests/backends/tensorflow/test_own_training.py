@@ -62,7 +62,7 @@ def measure(function: str, **given: Any) -> tuple[dict[str, ModeOutcome], list[s
     ("function", "flags"),
     [
         ("pairs", []),
-        pytest.param("vae", [Flag.RANDOM_LAYERS], marks=pytest.mark.exhaustive),
+        pytest.param("VAE", [Flag.RANDOM_LAYERS], marks=pytest.mark.exhaustive),
         pytest.param("seeded_vae", [Flag.RANDOM_LAYERS], marks=pytest.mark.exhaustive),
         ("gan", [Flag.RANDOM_LAYERS]),
         ("Named", []),
@@ -81,7 +81,7 @@ def test_every_mode_trains_by_the_models_own_step(function: str, flags: list[Fla
 @pytest.mark.parametrize(
     "function",
     [
-        "vae",
+        "VAE",
         "Named",
         "own_loss",
         *(pytest.param(each, marks=pytest.mark.exhaustive) for each in ("pairs", "gan")),
@@ -99,7 +99,7 @@ def test_the_step_and_fit_leave_out_the_outputs_that_are_masked() -> None:
 
 
 def test_an_own_step_that_computes_something_else_in_a_graph_is_told() -> None:
-    for function in ("wrong", "wrong_loss", "wrong_and_random"):
+    for function in ("wrong", "wrong_loss", "WrongVAE"):
         outcomes, _ = measure(function, modes=("graph",))
         assert outcomes["graph"].status is Status.WRONG_RESULT
     failure = outcomes["graph"].failure
