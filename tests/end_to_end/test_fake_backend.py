@@ -28,9 +28,11 @@ def run(*words: str, cwd: Path, fault: str = "") -> Done:
     return forked("fakes", *words, cwd=cwd, more=own)
 
 
-def measured(cwd: Path, modes: str, *words: str, fault: str = "") -> tuple[Done, Any]:
+def measured(
+    cwd: Path, modes: str, *words: str, fault: str = "", ui: str = "plain"
+) -> tuple[Done, Any]:
     """A trial, and its record as it was written: the test itself does not know its modes."""
-    done = run(f"modes=[{modes}]", *TRIAL, "ui=plain", *words, cwd=cwd, fault=fault)
+    done = run(f"modes=[{modes}]", *TRIAL, f"ui={ui}", *words, cwd=cwd, fault=fault)
     path = max(cwd.rglob("records/*/*.json"), key=lambda path: path.stat().st_mtime_ns)
     return done, json.loads(path.read_bytes())
 
@@ -75,6 +77,7 @@ def test_a_trial_of_other_backends_gives_rows_steps_and_a_command_that_can_be_ty
         assert (row["baseline"], row["software"]) == ("fake_graph", "FakeWork 1.2, OtherWork 1.2")
         assert row["speedup"] > 0
     said = " ".join(done.stdout.split())
+    assert "Eager calls of a saved model run its graph." in said
     assert re.search(r"OtherWork's other xla .* FakeWork's fake graph", said)
     assert re.search(r"steps fake_eager → fake_graph [\d.]+×.* fake_graph → fake_xla", said)
     assert "fake_eager" in next(line for line in done.stderr.splitlines() if "verify" in line)
@@ -84,33 +87,26 @@ def test_a_trial_of_other_backends_gives_rows_steps_and_a_command_that_can_be_ty
 
 nightly = partial(pytest.param, marks=pytest.mark.exhaustive)
 
+ONE, TWO = "fake_xla,fake_graph", "fake_xla,other_xla"
+"""Modes of one backend, and of two."""
+
 
 @pytest.mark.parametrize(
     ("modes", "fault", "failed", "status", "says"),
     [
-        ("fake_xla,fake_graph", "fake_xla:wrong", "fake_xla", Status.WRONG_RESULT, "differ"),
-        (
-            *("fake_xla,fake_graph", "fake_xla:absent", "fake_xla", Status.MODE_NOT_EFFECTIVE),
-            "nothing was compiled",
-        ),
-        nightly("fake_xla,fake_graph", "fake_xla:crash", "fake_xla", Status.CRASHED, "SIGSEGV"),
-        (
-            *("fake_xla,other_xla", "adopt", "other_xla", Status.WRONG_RESULT),
-            "outputs differ from eager's",
+        (ONE, "fake_xla:wrong", "fake_xla", Status.WRONG_RESULT, "differ"),
+        (ONE, "fake_xla:absent", "fake_xla", Status.MODE_NOT_EFFECTIVE, "nothing was compiled"),
+        nightly(ONE, "fake_xla:crash", "fake_xla", Status.CRASHED, "SIGSEGV"),
+        (TWO, "adopt", "other_xla", Status.WRONG_RESULT, "outputs differ from eager's"),
+        nightly(
+            ONE, "fake_xla:unknown", "fake_xla", Status.UNSUPPORTED_OP, "FakeWork has no MatMul"
         ),
         nightly(
-            *("fake_xla,fake_graph", "fake_xla:unknown", "fake_xla", Status.UNSUPPORTED_OP),
-            "FakeWork has no MatMul",
-        ),
-        nightly(
-            *("fake_xla,fake_graph", "fake_xla:wrong_late", "fake_xla", Status.WRONG_RESULT),
+            *(ONE, "fake_xla:wrong_late", "fake_xla", Status.WRONG_RESULT),
             "after it was measured, on input 1: outputs",
         ),
-        nightly("fake_xla,other_xla", "other_xla:crash", "other_xla", Status.CRASHED, "SIGSEGV"),
-        nightly(
-            *("fake_xla,other_xla", "fake:build", "fake_xla", Status.UNSUPPORTED_OP),
-            "FakeWork has no Conv2D",
-        ),
+        nightly(TWO, "other_xla:crash", "other_xla", Status.CRASHED, "SIGSEGV"),
+        nightly(TWO, "fake:build", "fake_xla", Status.UNSUPPORTED_OP, "FakeWork has no Conv2D"),
     ],
 )
 def test_what_goes_wrong_in_a_mode_or_a_backend_is_its_outcome_and_ends_no_other(
@@ -131,10 +127,19 @@ def test_what_goes_wrong_in_a_mode_or_a_backend_is_its_outcome_and_ends_no_other
         assert "Fatal Python error: Segmentation fault" in logs
 
 
-def test_a_mode_that_was_still_warming_up_is_measured_again(tmp_path: Path) -> None:
-    done, record = measured(tmp_path, "fake_xla,fake_graph", fault="fake_xla:slow_start")
+@pytest.fixture(scope="module")
+def of_a_slow_start(tmp_path_factory: pytest.TempPathFactory) -> tuple[Done, Any]:
+    """Events and record of a trial whose first calls are slow."""
+    cwd = tmp_path_factory.mktemp("slow")
+    done, record = measured(cwd, ONE, fault="fake_xla:slow_start", ui="json")
     assert done.returncode == 0, done.stderr
-    outcome = record["modes"]["fake_xla"]
+    return done, record
+
+
+def test_a_mode_that_was_still_warming_up_is_measured_again(
+    of_a_slow_start: tuple[Done, Any],
+) -> None:
+    outcome = of_a_slow_start[1]["modes"]["fake_xla"]
     assert sum(span > 19e6 for span in outcome["warmup_block_ns"]) > 12
     assert min(outcome["warmup_block_ns"]) < 20e6, (
         "a slow call sleeps for 20 ms: they were over before the rounds, however busy a core is"
@@ -170,20 +175,18 @@ def test_what_a_backend_does_not_have_is_refused_in_a_line(
     assert not (tmp_path / "results").exists()
 
 
-def test_the_roles_of_its_modes_tell_caveats_and_the_share_of_its_input(tmp_path: Path) -> None:
+def test_the_roles_of_its_modes_tell_the_share_of_its_input(tmp_path: Path) -> None:
     modes = "fake_input,fake_graph,fake_xla,fake_fit_graph,fake_fit_xla"
     done, _ = measured(tmp_path, modes, "scenario=fit")
     shown = " ".join(done.stdout.split())
     assert "Its input pipeline alone gives" in shown
     assert "This pipeline only hands over batches of drawn values from memory" in shown
-    done, _ = measured(tmp_path, "fake_eager,fake_xla", "results_dir=saved/results")
-    assert "Eager calls of a saved model run its graph." in " ".join(done.stdout.split())
 
 
-def test_ui_json_writes_an_object_a_line_and_ends_with_the_result(tmp_path: Path) -> None:
-    done = run("modes=[fake_xla,fake_graph]", *TRIAL, "ui=json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    events = [json.loads(line) for line in done.stdout.splitlines()]
+def test_ui_json_writes_an_object_a_line_and_ends_with_the_result(
+    of_a_slow_start: tuple[Done, Any],
+) -> None:
+    events = [json.loads(line) for line in of_a_slow_start[0].stdout.splitlines()]
     names = [event["event"] for event in events]
     assert (names[0], names[-1]) == ("start", "end")
     assert {"stage", "rounds", "saved"} <= set(names)
