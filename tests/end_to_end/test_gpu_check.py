@@ -54,8 +54,7 @@ def asked(tmp_path: Path) -> list[list[str]]:
     notes = tmp_path / "asked"
     lines = notes.read_text().splitlines()
     notes.unlink()
-    trials = (shlex.split(line)[2:] for line in lines if line.startswith("-m xla_sweeps model"))
-    return list(trials)
+    return [shlex.split(line)[2:] for line in lines if line.startswith("-m xla_sweeps model")]
 
 
 def modes_of(trials: Sequence[Sequence[str]]) -> list[str]:

@@ -11,6 +11,7 @@ import pytest
 from commands import command
 from oracle import contradictions
 from paths import SUPPORT
+from real_trials import SHORT
 
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
@@ -18,11 +19,6 @@ from xla_sweeps.schema.trial import Training
 from xla_sweeps.store.store import Store
 
 pytestmark = pytest.mark.tf
-
-SHORT = (
-    *("effort.block_s=0.005", "effort.rounds_min=6", "effort.rounds_look=6", "effort.rounds_max=6"),
-    *("effort.warmup_s=0.05", "effort.latency_calls=10", "effort.latency_cap_s=0.2"),
-)
 
 HERE = ("device=cpu", "ui=plain", "tracker=none", *SHORT)
 
