@@ -24,19 +24,17 @@ the table of benchmarks/README.md, as `--table FILE` does of a file.
 from __future__ import annotations
 
 import argparse
-import csv
 import statistics
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-import msgspec
-
+from benchmarks.ancestor import read, write
 from xla_sweeps.analysis.pool import NOTHING, Evidence, Pool, pool_of
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.schema.columns import Verdict
@@ -166,21 +164,6 @@ def table(pairs: Sequence[Pair]) -> str:
     return "\n".join(lines)
 
 
-def write(pairs: Sequence[Pair], path: Path) -> None:
-    """Write a row a pair."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="") as handle:
-        writer = csv.DictWriter(handle, [field.name for field in fields(Pair)])
-        writer.writeheader()
-        writer.writerows(asdict(pair) for pair in pairs)
-
-
-def read(path: Path) -> list[Pair]:
-    """The pairs of a file that `write` wrote."""
-    with path.open(newline="") as handle:
-        return [msgspec.convert(row, Pair, strict=False) for row in csv.DictReader(handle)]
-
-
 def measure(results_dir: Path, statuses: Container[Status], *, until: float) -> None:
     """Measure replicates until a monotonic time: a trial to its end, its copies' places in turn."""
     cells = [(model, size) for size in RESOLUTIONS for model in MODELS]
@@ -217,7 +200,7 @@ def main() -> None:
     parser.add_argument("--table", type=Path, help="only print the table of this CSV file")
     options = parser.parse_args()
     if options.table is not None:
-        print(table(read(options.table)))
+        print(table(read(options.table, Pair)))
         return
     statuses = CLEAN | {Status.CONTAMINATED} if options.accept_contaminated else CLEAN
     measure(options.records, statuses, until=time.monotonic() + 60 * options.minutes)

@@ -18,7 +18,6 @@ import json
 import math
 import shlex
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,7 +27,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks.ancestor import read, write
+from benchmarks.ancestor import output, read, write
+from xla_sweeps.errors import LEFT_CODE
 
 WAYS = {
     "in turn": ("--ahead", "0"),
@@ -62,7 +62,7 @@ MEMORY_ERROR = 0.01
 LIMIT = 1.96
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Figure:
     """One figure of a trial in one turn, with its interval; the sweep's wall time in seconds."""
 
@@ -92,36 +92,18 @@ def sweep(turn: int, way: str, backends: str, launch: Sequence[str]) -> list[Fig
         program = [sys.executable, "-P", "-m", "xla_sweeps"]
         words = [f"results_dir={folder}", "ui=quiet", "tracker=none", *launch, *WAYS[way]]
         began = time.monotonic()
-        _output([*program, "sweep", str(path), *words])
+        output([*program, "sweep", str(path), *words], LEFT_CODE)
         seconds = time.monotonic() - began
-        rows = json.loads(_output([*program, "results", folder, "--format", "json", "--all"]))
+        rows = json.loads(output([*program, "results", folder, "--format", "json", "--all"]))
     made = []
     for row in rows:
         trial = f"{row['model']} {row['candidate']} over {row['baseline']}"
         for name, column in COLUMNS.items():
             value, low, high = (row.get(key) for key in column)
             if value and low and high:
-                made.append(
-                    Figure(
-                        turn=turn,
-                        way=way,
-                        seconds=seconds,
-                        trial=trial,
-                        status=row["status"],
-                        name=name,
-                        value=value,
-                        low=low,
-                        high=high,
-                    )
-                )
+                asked = (turn, way, seconds, trial, row["status"], name)
+                made.append(Figure(*asked, value=value, low=low, high=high))
     return made
-
-
-def _output(command: Sequence[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode not in (0, 3):  # 3: a contaminated trial is left
-        sys.exit(f"{' '.join(command)}\n{done.stderr[-2000:]}")
-    return done.stdout
 
 
 def table(figures: Sequence[Figure]) -> str:

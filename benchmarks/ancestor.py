@@ -121,7 +121,7 @@ def by_them(kind: str, models: str) -> tuple[float, float | None, float | None]:
         for resolution in RESOLUTIONS if kind == "sweep" else (catalog[model].resolution,):
             for mode in ("eager", "xla"):
                 command = [sys.executable, "-c", PROGRAM, constructor, str(resolution), mode]
-                rate[mode] = json.loads(_output(command).splitlines()[-1])["throughput"]
+                rate[mode] = json.loads(output(command).splitlines()[-1])["throughput"]
     log = None if kind == "sweep" else math.log(rate["xla"] / rate["eager"])
     return time.monotonic() - started, log, None
 
@@ -142,18 +142,19 @@ def by_us(kind: str, models: str) -> tuple[float, float | None, float | None]:
             words = ["sweep", str(path)]
         program = [sys.executable, "-m", "xla_sweeps"]
         started = time.monotonic()
-        _output([*program, *words, f"results_dir={folder}", "ui=quiet", "tracker=none"])
+        output([*program, *words, f"results_dir={folder}", "ui=quiet", "tracker=none"])
         seconds = time.monotonic() - started
-        rows = json.loads(_output([*program, "results", folder, "--format", "json", "--all"]))
+        rows = json.loads(output([*program, "results", folder, "--format", "json", "--all"]))
     if kind == "sweep":
         return seconds, None, None
     logs = {row["baseline"]: math.log(row["speedup"]) for row in rows if row["candidate"] == "xla"}
     return seconds, logs["eager"], logs["graph"]
 
 
-def _output(command: Sequence[str]) -> str:
+def output(command: Sequence[str], *allowed: int) -> str:
+    """The output of a command, which ends this program unless its exit code is 0 or allowed."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
+    if done.returncode not in (0, *allowed):
         sys.exit(f"{' '.join(command)}\n{done.stderr[-2000:]}")
     return done.stdout
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from factories import make_record
 
-from benchmarks.aa import AFTER, TURNS, WITHIN, Pair, pairs_of, read, table, write
+from benchmarks.aa import AFTER, TURNS, WITHIN, Pair, pairs_of, table
+from benchmarks.ancestor import read, write
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.trial import Copies
@@ -98,7 +99,7 @@ def test_only_clean_replicates_count_and_only_whole_groups() -> None:
 def test_the_table_is_that_of_the_file(tmp_path: Path) -> None:
     pairs = pairs_of_all(3, spread=0.005)
     write(pairs, tmp_path / "aa.csv")
-    assert read(tmp_path / "aa.csv") == pairs
+    assert read(tmp_path / "aa.csv", Pair) == pairs
     lines = table(pairs).splitlines()
     assert [line.split("|")[1:3] for line in lines[2:]] == [
         [" 6 ", f" {WITHIN} "],
