@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from direct import Direct
 from factories import MODEL, change_blocks, failed_outcome, make_outcome, make_record
 from headline_rows import TIMES, headline
 from hypothesis import given, settings
@@ -295,7 +294,9 @@ def test_a_full_launch_queue_does_not_make_a_mode_host_bound(launch_ns: int, sha
     device = LaunchQueue(np.full(100, launch_ns / 1e9), np.full(100, 1e-5))
     block = timing.measure_block(device, "xla", 100, clock=device.clock)  # about 100 ms
     assert block.enqueue_ns > 0.85 * block.elapsed_ns  # which says nothing
-    timed = Direct({"xla": device}, device.clock).block("xla", 100, True, 0, 21)
+    timed = timing.settled_block(
+        device, "xla", 100, settle=True, clock=device.clock, first=0, singles=21
+    )
     outcome = make_outcome(
         block.call_s,
         latencies_s=tuple(elapsed_ns / 1e9 for elapsed_ns in timed.single_ns),

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from direct import Direct
-
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
-from xla_sweeps.schema.measurement import INPUTS, Block, Round
+from xla_sweeps.schema.measurement import INPUTS, Block, Failure, Phase, Round, Status
 from xla_sweeps.schema.trial import Effort
-from xla_sweeps.trial import rounds
+from xla_sweeps.trial import pacing, rounds
+from xla_sweeps.trial.failures import WorkerLost
+from xla_sweeps.worker import timing
 
 EFFORT = Effort(
     name="test",
@@ -87,6 +87,36 @@ class Device:
 
     def drain(self) -> None:
         self.clock.now_ns = max(self.clock.now_ns, self.busy_until_ns)
+
+
+@dataclass
+class Direct:
+    """Times executables of this process; `block` is a `TimeBlock`.
+
+    Attributes:
+        dies: the label in whose block, and the number of that block, `lost` are lost.
+    """
+
+    executables: Mapping[str, timing.Executable]
+    clock: pacing.Clock
+    dies: tuple[str, int] = ("", 0)
+    lost: tuple[str, ...] = ()
+
+    def block(self, label: str, calls: int, settle: bool, first: int, singles: int = 0) -> Block:
+        if label == self.dies[0]:
+            if not self.dies[1]:
+                failure = Failure(phase=Phase.MEASURE, kind="SIGKILL", message="died")
+                raise WorkerLost(self.lost, status=Status.CRASHED, failure=failure)
+            self.dies = label, self.dies[1] - 1
+        return timing.settled_block(
+            self.executables[label],
+            label,
+            calls,
+            settle=settle,
+            clock=self.clock,
+            first=first,
+            singles=singles,
+        )
 
 
 def made(**work_s: float) -> tuple[Clock, dict[str, Device]]:
