@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,6 @@ hydra:
 """
 
 BOMB = "a: &a [x]\nb: &b [*a, *a]\nc: [*b, *b]\n"
-
-Files = Mapping[str, str]
 
 
 class Touch:
@@ -145,53 +142,45 @@ def test_hydras_own_options_are_refused_but_for_a_few(
 
 
 @pytest.mark.parametrize(
-    ("files", "reason"),
+    ("text", "reason"),
     [
-        ({"mine": f"# @package _global_\n{CALLBACK}"}, "mine.yaml:2: a file may not configure"),
+        (f"# @package _global_\n{CALLBACK}", "mine.yaml:2: a file may not configure"),
+        ("# @package hydra.job\nenv_set: {A: b}\n", "'# @package hydra.job': allowed are"),
         (
-            {"mine": "# @package hydra.job\nenv_set: {A: b}\n"},
-            "'# @package hydra.job': allowed are",
-        ),
-        (
-            {"mine": "defaults: [{override /hydra/job_logging: x}]\n"},
+            "defaults: [{override /hydra/job_logging: x}]\n",
             "mine.yaml:1: a file may not configure Hydra",
         ),
-        ({"mine": "defaults: [/effort/other@hydra.job]\n"}, "expected the name of a file"),
-        ({"mine": "defaults: [../../evil]\n"}, "expected the name of a file"),
-        ({"mine": "defaults:\n- /effort: ../../evil\n"}, "expected the name of a file"),
-        ({"mine": "# @package _global_\ntrust_code: true\n"}, "trust_code names files or runs"),
-        ({"mine": '# @package _global_\n"path": em.py:build\n'}, "path names files or runs code"),
-        ({"mine": "# @package _global_\nresults_dir: /tmp/x\n"}, "results_dir names files"),
+        ("defaults: [/effort/other@hydra.job]\n", "expected the name of a file"),
+        ("defaults: [../../evil]\n", "expected the name of a file"),
+        ("defaults:\n- /effort: ../../evil\n", "expected the name of a file"),
+        ("# @package _global_\ntrust_code: true\n", "trust_code names files or runs"),
+        ('# @package _global_\n"path": em.py:build\n', "path names files or runs code"),
+        ("# @package _global_\nresults_dir: /tmp/x\n", "results_dir names files"),
+        ("name: ${oc.env:WANDB_API_KEY}\n", "mine.yaml:1: '${oc.env:WANDB_API_KEY}' holds a $"),
+        ('block_s: "${oc.${.name}:WANDB_API_KEY}"\nname: env\n', "holds a $"),
+        ("_target_: pathlib.Path.touch\n", "_target_ in"),
+        (BOMB, "YAML aliases are not allowed"),
         (
-            {"mine": "name: ${oc.env:WANDB_API_KEY}\n"},
-            "mine.yaml:1: '${oc.env:WANDB_API_KEY}' holds a $",
-        ),
-        ({"mine": 'block_s: "${oc.${.name}:WANDB_API_KEY}"\nname: env\n'}, "holds a $"),
-        ({"mine": "_target_: pathlib.Path.touch\n"}, "_target_ in"),
-        ({"mine": BOMB}, "YAML aliases are not allowed"),
-        (
-            {"mine": "# @package _global_\n<<: {path: 'em.py:build', trust_code: true}\n"},
+            "# @package _global_\n<<: {path: 'em.py:build', trust_code: true}\n",
             "mine.yaml:2: expected a word as key",
         ),
         (
-            {"mine": "# @package _global_\n<<: {defaults: [{/effort@hydra.job.env_set: e}]}\n"},
+            "# @package _global_\n<<: {defaults: [{/effort@hydra.job.env_set: e}]}\n",
             "mine.yaml:2: expected a word as key",
         ),
-        ({"mine": "# mine\n# @package _global_\nseed: 1\n"}, "must be the first line"),
-        ({"mine": "defaults: [" + "a" * 60 + "!]\n"}, "expected the name of a file"),
-        ({"mine": "\n" * 100_000 + "seed: 1\n"}, "unknown option of effort 'seed'"),
-        ({"mine": "# @package _global_\nweights: /tmp/w.h5\n"}, "expected a name"),
-        ({"mine": "a: [" + "1, " * 2000 + "1]\n"}, "more than 1,000 values"),
+        ("# mine\n# @package _global_\nseed: 1\n", "must be the first line"),
+        ("defaults: [" + "a" * 60 + "!]\n", "expected the name of a file"),
+        ("\n" * 100_000 + "seed: 1\n", "unknown option of effort 'seed'"),
+        ("# @package _global_\nweights: /tmp/w.h5\n", "expected a name"),
+        ("a: [" + "1, " * 2000 + "1]\n", "more than 1,000 values"),
     ],
-    ids=str,
 )
 def test_a_folder_of_configuration_sets_values_and_nothing_else(
-    files: Files, reason: str, place: Path, capsys: pytest.CaptureFixture[str]
+    text: str, reason: str, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name, text in files.items():
-        path = place / "dir" / "effort" / f"{name}.yaml"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    path = place / "dir" / "effort" / "mine.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
     assert reason in refused(place, ["--config-dir", "dir", *TRIAL, "effort=mine"], capsys)
 
 
