@@ -75,19 +75,16 @@ def measure_trial() -> None:
 
 def sweep() -> None:
     """Be the command of the sweep, which takes any number of trials ahead."""
+    import fake_sweep
     import scripted
 
     from xla_sweeps.__main__ import main as run
     from xla_sweeps.cli import sweep as cli
-    from xla_sweeps.sweeps.launchers import LauncherRequest
 
     del sys.argv[1]
     vars(cli)["ahead_on"] = lambda slots, asked: (asked, "")
     vars(scripted)["FAKE_WORKER"] = worker()
-    scripted.use(scripted.scripted())
-    defaults = LauncherRequest.__init__.__kwdefaults__
-    assert defaults is not None
-    defaults["command"] = command("trial")
+    fake_sweep.use_scripts(*command("trial"))
     run()
 
 
