@@ -58,7 +58,6 @@ class StoredRun:
     files: dict[str, bytes] = field(default_factory=dict)
     exit_code: int | None = None
     preempting: bool = False
-    stopped: bool = False
     state: str = "pending"
     updates: int = 0
 
@@ -130,7 +129,7 @@ class StoredRun:
             "heartbeatAt": "2026-01-01T00:00:00Z",
             "user": {"name": ENTITY, "username": ENTITY},
             "projectId": "1",
-            "project": self._project(),
+            "project": _project(self.entity, self.project),
             "historyLineCount": len(self.history),
             "eventsLineCount": len(self.events),
             "logLineCount": len(self.output),
@@ -142,17 +141,14 @@ class StoredRun:
                 "sets": [],
             },
             "wandbConfig": json.dumps({"t": telemetry} if telemetry else {}),
-            "stopped": self.stopped,
-            "shouldStop": self.stopped,
+            "stopped": False,
+            "shouldStop": False,
             "exitcode": self.exit_code,
             "failed": self.state == "failed",
             "running": self.state == "running",
             "sampledHistory": [self.history],
             "parquetHistory": {"parquetUrls": [], "liveData": self.history},
         }
-
-    def _project(self) -> dict[str, Any]:
-        return {"id": "1", "name": self.project, "entity": {"id": "1", "name": self.entity}}
 
 
 @dataclass
@@ -227,11 +223,6 @@ class Backend:
         self.unknown.append(name or query[:80])
         raise GraphQLError(f"this test server does not know the operation {name or query[:80]!r}")
 
-    def run_named(self, name: str) -> StoredRun | None:
-        """The run with that id, in whatever project."""
-        with self.lock:
-            return self.runs.get(name)
-
     def _describe_run(self, variables: Variables) -> dict[str, Any] | None:
         run = self.runs.get(
             variables.get("name") or variables.get("run") or variables.get("runName") or ""
@@ -242,22 +233,12 @@ class Backend:
         if "minStep" in variables:
             steps = range(int(variables["minStep"]), int(variables["maxStep"]))
             described["history"] = [json.dumps(row) for row in run.history if row["_step"] in steps]
-        if "spec" in variables:
-            keys = json.loads(variables["spec"])["keys"]
-            described["sampledHistory"] = [[row for row in run.history if set(keys) <= set(row)]]
         return described
 
     def _resume_status(self, variables: Variables) -> dict[str, Any]:
         run = self.runs.get(variables["name"])
-        entity = {"id": "1", "name": variables.get("entity") or ENTITY}
-        return {
-            "model": {
-                "id": "1",
-                "name": variables["project"],
-                "entity": entity,
-                "bucket": run.describe() if run else None,
-            }
-        }
+        project = _project(variables.get("entity") or ENTITY, variables["project"])
+        return {"model": {**project, "bucket": run.describe() if run else None}}
 
     def _upsert_run(self, variables: Variables) -> dict[str, Any]:
         name = variables.get("name") or next(
@@ -298,9 +279,7 @@ class Backend:
         return {"createRunFiles": {"runID": run.id, "uploadHeaders": [], "files": files}}
 
     def _upsert_sweep(self, variables: Variables) -> dict[str, Any]:
-        stored = next(
-            (sweep for sweep in self.sweeps.values() if sweep.name == variables.get("id")), None
-        )
+        stored = self.sweeps.get(variables.get("id") or "")
         if stored is None:
             config = yaml.safe_load(variables["config"])
             names = list(config["parameters"])
@@ -317,13 +296,9 @@ class Backend:
             )
             self.sweeps[stored.name] = stored
         stored.state = variables.get("state") or stored.state
-        project = {"id": "1", "name": stored.project, "entity": {"id": "1", "name": stored.entity}}
-        return {
-            "upsertSweep": {
-                "sweep": {"name": stored.name, "project": project},
-                "configValidationWarnings": [],
-            }
-        }
+        project = _project(stored.entity, stored.project)
+        described = {"name": stored.name, "project": project}
+        return {"upsertSweep": {"sweep": described, "configValidationWarnings": []}}
 
     def _describe_sweep(self, variables: Variables) -> dict[str, Any] | None:
         sweep = self.sweeps.get(variables.get("sweep") or variables.get("name") or "")
@@ -357,28 +332,15 @@ class Backend:
     def _heartbeat(self, variables: Variables) -> dict[str, Any]:
         sweep = self.sweeps[variables["id"].partition("/")[0]]
         sweep.state = "RUNNING" if sweep.state == "PENDING" else sweep.state
-        busy = any(json.loads(variables.get("runState") or "{}").values())
+        running = json.loads(variables.get("runState") or "{}")
+        busy = any(running.values())
         commands: list[dict[str, Any]] = []
         if busy and sweep.stopping:
-            running = json.loads(variables.get("runState") or "{}")
             mine = [name for name in sweep.stopping if running.get(name)]
             commands += [{"type": "stop", "run_id": name} for name in mine]
         elif not busy and sweep.resumes:
             run = self.runs[sweep.resumes.pop(0)]
-            config = {
-                key: {"value": entry["value"]}
-                for key, entry in run.raw_config.items()
-                if key != "_wandb"
-            }
-            commands.append(
-                {
-                    "type": "resume",
-                    "run_id": run.name,
-                    "run_uuid": run.id,
-                    "args": config,
-                    "program": None,
-                }
-            )
+            commands.append(_command("resume", run, run.config, None))
         elif sweep.state != "RUNNING" or (not sweep.waiting and not busy):
             commands.append({"type": "exit"})
         elif not busy:
@@ -398,14 +360,20 @@ class Backend:
         )
         self.runs[run.name] = run
         sweep.handed_out[run.name] = values
-        arguments = {name: {"value": value} for name, value in values.items()}
-        return {
-            "type": "run",
-            "run_id": run.name,
-            "run_uuid": run.id,
-            "args": arguments,
-            "program": sweep.config.get("program"),
-        }
+        return _command("run", run, values, sweep.config.get("program"))
+
+
+def _command(
+    kind: str, run: StoredRun, values: Mapping[str, Any], program: str | None
+) -> dict[str, Any]:
+    """What an agent is told to do with a run."""
+    arguments = {name: {"value": value} for name, value in values.items()}
+    told = {"type": kind, "run_id": run.name, "run_uuid": run.id}
+    return {**told, "args": arguments, "program": program}
+
+
+def _project(entity: str, name: str) -> dict[str, Any]:
+    return {"id": "1", "name": name, "entity": {"id": "1", "name": entity}}
 
 
 def _viewer(variables: Variables) -> dict[str, Any]:

@@ -166,11 +166,11 @@ class WandbServer:
         parts = path.strip("/").split("/")
         if path == "/graphql":
             return self._graphql(json.loads(body))
-        if parts[-1] == "file_stream" and (run := self.backend.run_named(parts[-2])):
+        if parts[-1] == "file_stream" and (run := self.runs.get(parts[-2])):
             with self.backend.lock:
                 run.stream(json.loads(body))
-                return 200, {"stopped": True} if run.stopped else {}
-        if parts[0] == "upload" and method == "PUT" and (run := self.backend.run_named(parts[1])):
+                return 200, {}
+        if parts[0] == "upload" and method == "PUT" and (run := self.runs.get(parts[1])):
             run.files["/".join(parts[2:])] = body
             return 200, {}
         if parts[0] == "artifact" and method == "PUT":
