@@ -18,7 +18,7 @@ import random
 import shutil
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -87,24 +87,16 @@ def good_folder(results: Path) -> None:
     store.save(Record.from_json((DATA / "records" / "schema_4.json").read_bytes()))
 
 
-def paths_in(value: Any, where: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every place of a document; of a list, three."""
-    if where:
-        yield where
-    items: list[tuple[Any, Any]] = []
-    if isinstance(value, dict):
-        items = list(value.items())
-    elif isinstance(value, list):
-        items = list(enumerate(value))[:3]
-    for name, member in items:
-        yield from paths_in(member, (*where, name))
-
-
-def at(document: Any, where: Sequence[Any]) -> Any:
-    """The container of a path's last part."""
-    for name in where[:-1]:
-        document = document[name]
-    return document
+def members(document: Any) -> Iterator[tuple[Any, Any]]:
+    """Every container of a document with the name of each member; of a list, the first three."""
+    names: Iterable[Any] = ()
+    if isinstance(document, dict):
+        names = list(document)
+    elif isinstance(document, list):
+        names = range(len(document))[:3]
+    for name in names:
+        yield document, name
+        yield from members(document[name])
 
 
 def xla_divided(document: Any, source: random.Random) -> None:
@@ -128,31 +120,26 @@ def modes_swapped(document: Any, source: random.Random) -> None:
 
 
 def value_put(document: Any, source: random.Random) -> None:
-    where = source.choice(list(paths_in(document)))
-    at(document, where)[where[-1]] = copy.deepcopy(source.choice(VALUES))
+    container, name = source.choice(list(members(document)))
+    container[name] = copy.deepcopy(source.choice(VALUES))
 
 
 def member_removed(document: Any, source: random.Random) -> None:
-    where = source.choice(list(paths_in(document)))
-    del at(document, where)[where[-1]]
+    container, name = source.choice(list(members(document)))
+    del container[name]
 
 
 def member_added(document: Any, source: random.Random) -> None:
-    places = [where for where in paths_in(document) if isinstance(at(document, where), dict)]
-    at(document, source.choice(places))["later"] = source.choice(VALUES)
+    containers = [each for each, _ in members(document) if isinstance(each, dict)]
+    source.choice(containers)["later"] = source.choice(VALUES)
 
 
 def number_scaled(document: Any, source: random.Random) -> None:
     """One number by a factor, or with another sign."""
-    places = [
-        where
-        for where in paths_in(document)
-        if type(at(document, where)[where[-1]]) in (int, float)
-    ]
-    where = source.choice(places)
-    factor = source.choice((-1, 0, 0.1, 0.5, 2, 10, 1e9))
-    value = at(document, where)[where[-1]]
-    at(document, where)[where[-1]] = type(value)(value * factor)
+    numbers = [(each, name) for each, name in members(document) if type(each[name]) in (int, float)]
+    container, name = source.choice(numbers)
+    value, factor = container[name], source.choice((-1, 0, 0.1, 0.5, 2, 10, 1e9))
+    container[name] = type(value)(value * factor)
 
 
 DOCUMENTS: Sequence[Callable[[Any, random.Random], None]] = (
