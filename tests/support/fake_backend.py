@@ -253,7 +253,7 @@ class FakeWork:
 
 def use_fakes() -> None:
     """Have this process's trials run on them, whatever the other tests do beside it."""
-    from undisturbed import take_no_notice
+    from fake_trial import take_no_notice
 
     declare()
     take_no_notice()

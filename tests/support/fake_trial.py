@@ -29,16 +29,23 @@ def acknowledge(save: Callable[..., Any], path: str, *given: Any, **named: Any) 
     return stored
 
 
+def take_no_notice(cause: str = "") -> None:
+    """Have this process's records contaminated by this cause alone, whatever runs beside it.
+
+    Without one, no later replicate waits for quiet.
+    """
+    monitor.contamination = lambda samples, *, cores: cause
+    workers.CLOCK_SLACK_S = math.inf
+
+
 def use_script() -> None:
     """Have this process's trials follow the script."""
     script = os.environ.get("FAKE_WORKER", "").split()
     if "busy" in script:
         monitor.FOREIGN_CORES = monitor.FOREIGN_SHARE = -math.inf
-    else:  # whatever the other tests do beside it
-        cause = "as the script says" if "contaminated" in script else ""
-        monitor.contamination = lambda samples, *, cores: cause
+    else:
+        take_no_notice("as the script says" if "contaminated" in script else "")
         monitor.WAIT_LIMIT_S = 0.1  # it will not become quiet
-        workers.CLOCK_SLACK_S = math.inf
     if ack := os.environ.get("ACK"):
         recording.save = partial(acknowledge, recording.save, ack)
         vars(runner)["save"] = recording.save

@@ -19,7 +19,6 @@ import pyarrow.compute
 import pyarrow.parquet  # noqa: F401
 import quick_sweep
 import scipy.special  # noqa: F401
-from undisturbed import take_no_notice
 
 import xla_sweeps.cli.check
 import xla_sweeps.cli.compare
@@ -35,7 +34,7 @@ from xla_sweeps.__main__ import main
 
 PROGRAMS: dict[str, Callable[[], object]] = {
     "command": lambda: None,
-    "undisturbed": take_no_notice,
+    "undisturbed": fake_trial.take_no_notice,
     "sweep": fake_sweep.use_scripts,
     "trial": fake_trial.use_script,
     "fakes": fake_backend.use_fakes,
