@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from made_files import make_files, make_programs
 from paths import ROOT
 from programs import run_program
 
@@ -59,12 +60,8 @@ def run(step: Any, home: Path, code: int = 0, /, **values: str) -> None:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    for name, text in (("env/bin/python", COMMAND), ("bin/gh", GH)):
-        file = tmp_path / name
-        file.parent.mkdir(parents=True)
-        file.write_text(text)
-        file.chmod(0o755)
-    return tmp_path
+    make_programs(tmp_path, COMMAND, "env/bin/python")
+    return make_programs(tmp_path, GH, "bin/gh")
 
 
 INPUTS = {
@@ -129,10 +126,8 @@ def test_the_example_makes_an_environment_of_each_side_unless_they_need_the_same
     home: Path, sides: tuple[str, ...]
 ) -> None:
     for side in ("after", "before"):
-        (home / side).mkdir()
-        (home / side / "requirements.txt").write_text(f"keras {len(sides) == 1 or side}")
-    (home / "bin" / "python").write_text(PYTHON)
-    (home / "bin" / "python").chmod(0o755)
+        make_files(home, {f"{side}/requirements.txt": f"keras {len(sides) == 1 or side}"})
+    make_programs(home, PYTHON, "bin/python")
     (setup,) = [step for step in GUARD["jobs"]["guard"]["steps"] if "run" in step]
     (cache,) = [one for one in GUARD["jobs"]["guard"]["steps"] if "/cache@" in one.get("uses", "")]
     assert cache["with"]["path"].split() == ["after/.venv", "before/.venv"]

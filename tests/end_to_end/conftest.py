@@ -6,17 +6,14 @@ import os
 from pathlib import Path
 
 import pytest
-from foreign_place import KEY
+from foreign_place import KEY, SLURM
+from made_files import make_programs
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder, with a stand-in for Slurm and a key in the environment."""
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    for name in ("sbatch", "squeue", "scancel"):
-        (tools / name).write_text("#!/bin/sh\nexit 1\n")
-        (tools / name).chmod(0o755)
+    tools = make_programs(tmp_path / "tools", "#!/bin/sh\nexit 1\n", *SLURM)
     monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("WANDB_API_KEY", KEY)
     folder = tmp_path / "place"

@@ -11,6 +11,7 @@ import pytest
 from commands import own_model
 from factories import make_outcome, make_rounds
 from keras_files import write_keras_file
+from made_files import make_files
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.cli.main import run
@@ -76,6 +77,19 @@ DAILY = (
 )
 
 
+GLOBAL = "# @package _global_\n"
+
+OWN = {
+    "effort/mine.yaml": "defaults: [quick, _self_]\nname: mine\nrounds_max: 30\n",
+    "experiment/both.yaml": f"{GLOBAL}defaults:\n  - override /model: tiny\n"
+    "  - override /effort: mine\nbatch_size: 2\neffort: {block_s: 0.04}\n",
+    "experiment/code.yaml": f"{GLOBAL}defaults: [override /model: local, override /jit: 'null']\n"
+    "path: layers:make\ntrust_code: true\nresults_dir: other\neffort: {block_s: 0.04}\n",
+    "first.yaml": "defaults: [config, override model: tiny, _self_]\nbatch_size: 2\n",
+}
+"""Files of one's own configuration."""
+
+
 @dataclass
 class Again:
     """Asks for trials, with the real command line, and keeps what would be measured."""
@@ -91,28 +105,11 @@ class Again:
 def again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Again:
     """A folder with models of every kind, and trials that end before they measure."""
     own_model(tmp_path)
-    (tmp_path / "own" / "effort").mkdir()
-    (tmp_path / "own" / "effort" / "mine.yaml").write_text(
-        "defaults: [quick, _self_]\nname: mine\nrounds_max: 30\n"
-    )
-    (tmp_path / "own" / "experiment").mkdir()
-    (tmp_path / "own" / "experiment" / "both.yaml").write_text(
-        "# @package _global_\ndefaults:\n  - override /model: tiny\n  - override /effort: mine\n"
-        "batch_size: 2\neffort: {block_s: 0.04}\n"
-    )
-    (tmp_path / "own" / "experiment" / "code.yaml").write_text(
-        "# @package _global_\ndefaults: [override /model: local, override /jit: 'null']\n"
-        "path: layers:make\ntrust_code: true\nresults_dir: other\neffort: {block_s: 0.04}\n"
-    )
-    (tmp_path / "own" / "first.yaml").write_text(
-        "defaults: [config, override model: tiny, _self_]\nbatch_size: 2\n"
-    )
-    (tmp_path / "saved").mkdir()
-    (tmp_path / "below").mkdir()
+    make_files(tmp_path / "own", OWN)
+    for name in ("saved/saved_model.pb", "layers.py", "below/other.py"):
+        make_files(tmp_path, {name: f"def make(): ...  # {name}\n"})
     for name in ("net.keras", "it's; rm -rf x.keras"):
         write_keras_file(tmp_path / name, name.encode())
-    for name in ("saved/saved_model.pb", "layers.py", "below/other.py"):
-        (tmp_path / name).write_text(f"def make(): ...  # {name}\n")
     monkeypatch.chdir(tmp_path)
     for name in ("CUDA_VISIBLE_DEVICES", *environment()["flags"]):  # `scripts/nightly` sets some
         monkeypatch.delenv(name, raising=False)

@@ -9,6 +9,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+from made_files import make_programs
 from paths import ROOT
 from programs import run_program
 
@@ -38,10 +39,7 @@ esac
 @pytest.fixture
 def python(tmp_path: Path) -> Path:
     """An interpreter that has all frameworks but `LACKS`, and notes what it is asked to measure."""
-    stub = tmp_path / "python"
-    stub.write_text(STUB)
-    stub.chmod(0o755)
-    return stub
+    return make_programs(tmp_path, STUB, "python") / "python"
 
 
 def checked(python: Path, out: Path, **more: str) -> CompletedProcess[str]:

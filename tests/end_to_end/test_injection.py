@@ -11,6 +11,7 @@ import pytest
 import yaml
 from commands import forked
 from foreign_place import KEY, TRIAL, contents, refused
+from made_files import make_files
 
 from xla_sweeps.cli.main import run
 from xla_sweeps.store.store import Store
@@ -88,20 +89,15 @@ def test_a_sweep_file_sets_values_and_nothing_else(
     place: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    evil = place / "evil" / "effort"
-    evil.mkdir(parents=True)
-    (evil / "mine.yaml").write_text(f"# @package _global_\n{CALLBACK}")
-    (place / "em.py").write_text("open('pwned', 'w')\n")
-    (place / "Makefile").write_text("all:\n")
     given = {"model": "mobilenet_v2", **parameters}
-    (place / "s.yaml").write_text(
-        yaml.safe_dump(
-            {
-                "method": "grid",
-                "parameters": {name: {"value": value} for name, value in given.items()},
-            }
-        )
-    )
+    values = {name: {"value": value} for name, value in given.items()}
+    files = {
+        "evil/effort/mine.yaml": f"# @package _global_\n{CALLBACK}",
+        "em.py": "open('pwned', 'w')\n",
+        "Makefile": "all:\n",
+        "s.yaml": yaml.safe_dump({"method": "grid", "parameters": values}),
+    }
+    make_files(place, files)
     error = refused(place, ["sweep", "s.yaml", "--launcher", launcher], capsys)
     assert error.startswith(("xla-sweeps: s.yaml", "xla-sweeps: _target_ in s.yaml:"))
     assert reason in error
@@ -135,8 +131,7 @@ def test_a_sweep_file_sets_values_and_nothing_else(
 def test_hydras_own_options_are_refused_but_for_a_few(
     arguments: list[str], reason: str, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (place / "evil").mkdir()
-    (place / "evil" / "config.yaml").write_text("results_dir: ${oc.env:WANDB_API_KEY}\n")
+    make_files(place, {"evil/config.yaml": "results_dir: ${oc.env:WANDB_API_KEY}\n"})
     (place / "evil.pickle").write_bytes(pickle.dumps(Touch()))
     assert reason in refused(place, [*TRIAL, *arguments], capsys)
 
@@ -178,9 +173,7 @@ def test_hydras_own_options_are_refused_but_for_a_few(
 def test_a_folder_of_configuration_sets_values_and_nothing_else(
     text: str, reason: str, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = place / "dir" / "effort" / "mine.yaml"
-    path.parent.mkdir(parents=True)
-    path.write_text(text)
+    make_files(place, {"dir/effort/mine.yaml": text})
     assert reason in refused(place, ["--config-dir", "dir", *TRIAL, "effort=mine"], capsys)
 
 
@@ -233,9 +226,7 @@ def test_not_even_a_folder_that_is_trusted_runs_code_by_hydra(
     place: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    file = place / "dir" / f"{path}.yaml"
-    file.parent.mkdir(parents=True)
-    file.write_text(text)
+    make_files(place, {f"dir/{path}.yaml": text})
     for trust, reason in {"--config-dir": foreign, "--trust-config": trusted}.items():
         assert reason in refused(place, [trust, "dir", *TRIAL, word], capsys)
 
@@ -243,9 +234,7 @@ def test_not_even_a_folder_that_is_trusted_runs_code_by_hydra(
 def test_a_launcher_of_ones_own_is_used_where_the_folder_is_trusted(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = place / "dir" / "hydra" / "launcher" / "mine.yaml"
-    file.parent.mkdir(parents=True)
-    file.write_text("defaults: [basic]\n")
+    make_files(place, {"dir/hydra/launcher/mine.yaml": "defaults: [basic]\n"})
     words = [*TRIAL, "hydra/launcher=mine"]
     assert FOREIGN in refused(place, ["--config-dir", "dir", *words], capsys)
     assert run(["--trust-config", "dir", *words, "device=cpu", "--dry-run"]) == 0
@@ -262,9 +251,7 @@ def test_no_file_takes_the_place_of_one_of_ours(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in OURS:
-        file = place / "dir" / f"{name}.yaml"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"# @package _global_\n{CALLBACK}seed: 9\n")
+        make_files(place, {f"dir/{name}.yaml": f"# @package _global_\n{CALLBACK}seed: 9\n"})
     words = ["model=vit_b16", "source=hub", "tracker=none", "--cfg", "job"]
     for trust in ("--config-dir", "--trust-config"):
         assert run([trust, "dir", *words]) == 0
@@ -275,8 +262,7 @@ def test_no_file_takes_the_place_of_one_of_ours(
 def test_a_link_below_a_folder_of_configuration_is_not_followed(
     linked: str, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (place / "outside").mkdir()
-    (place / "outside" / "mine.yaml").write_text(BOMB)
+    make_files(place, {"outside/mine.yaml": BOMB})
     (place / "dir").mkdir()
     if linked == "folder":
         (place / "dir" / "effort").symlink_to(place / "outside")
@@ -298,30 +284,27 @@ def test_a_link_below_a_folder_of_configuration_is_not_followed(
 def test_a_model_of_somebody_elses_folder_brings_no_code(
     recipe: str, reason: str, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (place / "dir" / "model").mkdir(parents=True)
-    (place / "dir" / "model" / "mine.yaml").write_text(
+    model = (
         "name: mine\nfamily: f\nvariant: v\ntask: classification\nresolution: 224\n"
         f"min_resolution: 32\nsources:\n  {recipe}\n"
     )
+    make_files(place, {"dir/model/mine.yaml": model})
     arguments = ["--config-dir", "dir", "model=mine", "tracker=none", "weights=imagenet"]
     assert reason in refused(place, arguments, capsys)
 
 
 def test_a_name_that_is_a_path_stays_inside_the_results_folder(place: Path) -> None:
-    (place / "s.yaml").write_text(
-        json.dumps(
-            {
-                "name": "../../../../outside/x",
-                "method": "grid",
-                "parameters": {
-                    "model": {"value": "mobilenet_v2"},
-                    "modes": {"value": ["graph", "xla"]},
-                    "tracker.group": {"value": "of the file"},
-                    "effort.duplicates": {"value": 0},
-                },
-            }
-        )
-    )
+    definition = {
+        "name": "../../../../outside/x",
+        "method": "grid",
+        "parameters": {
+            "model": {"value": "mobilenet_v2"},
+            "modes": {"value": ["graph", "xla"]},
+            "tracker.group": {"value": "of the file"},
+            "effort.duplicates": {"value": 0},
+        },
+    }
+    (place / "s.yaml").write_text(json.dumps(definition))
     own = {"FAKE_WORKER": "", "TMPDIR": str(place.parent / "tools")}
     done = forked("sweep", "sweep", "s.yaml", "ui=quiet", cwd=place, more=own)
     assert done.returncode == 0, done.stderr

@@ -12,6 +12,8 @@ import yaml
 from commands import forked
 from driving import Notes
 from factories import make_outcome, make_record
+from foreign_place import SLURM
+from made_files import make_programs
 
 from xla_sweeps.cli import main
 from xla_sweeps.errors import StoreError, XlaSweepsError
@@ -65,11 +67,7 @@ def test_a_command_refuses_a_linked_folder_in_one_line(
     name: str, arguments: list[str], outside: Path
 ) -> None:
     linked(name, outside)
-    tools = outside.parent / "bin"
-    tools.mkdir()
-    for tool in ("sbatch", "squeue", "scancel"):
-        (tools / tool).write_text("#!/bin/sh\necho refused >&2; exit 1\n")
-        (tools / tool).chmod(0o755)
+    tools = make_programs(outside.parent / "bin", "#!/bin/sh\necho refused >&2; exit 1\n", *SLURM)
     program, *words = [*arguments, *(["--launcher", "slurm"] if name == "slurm" else [])]
     own = {"FAKE_WORKER": "", "PATH": f"{tools}:{os.environ['PATH']}"}
     done = forked(program, *words, cwd=outside.parent, more=own)

@@ -7,6 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from made_files import make_programs
 from paths import ROOT
 from programs import run_program
 
@@ -31,12 +32,8 @@ def test_the_nightly_script_runs_what_the_usual_run_leaves_out_then_all_as_elsew
     (tmp_path / "scripts").mkdir()
     for script in ("test", "nightly"):
         shutil.copy(ROOT / "scripts" / script, tmp_path / "scripts")
-    (tmp_path / "scripts" / "setup").write_text(SETUP)
-    (tmp_path / "scripts" / "setup").chmod(0o755)
-    python = tmp_path / ".venv" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text(PYTHON.format(sys.executable))
-    python.chmod(0o755)
+    make_programs(tmp_path / "scripts", SETUP, "setup")
+    make_programs(tmp_path / ".venv" / "bin", PYTHON.format(sys.executable), "python")
     for name in ("pyproject.toml", "tests", "xla_sweeps", "conf"):
         (tmp_path / name).symlink_to(ROOT / name)
     own = {

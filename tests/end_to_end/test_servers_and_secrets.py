@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from commands import forked
 from foreign_place import KEY, TRIAL, contents, refused
+from made_files import make_files
 
 from xla_sweeps.store.store import Store
 from xla_sweeps.sweeps.launchers import wandb_agents
@@ -110,18 +111,14 @@ def test_flags_of_files_and_servers_write_nothing_and_start_nothing(
     flag: str, value: str | int, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = json.dumps(value)
-    (place / "s.yaml").write_text(
-        f"method: grid\nparameters:\n  xla_flags.{flag}: {{value: {text}}}\n"
-    )
-    (place / "nested.yaml").write_text(
-        f"method: grid\nparameters:\n  xla_flags: {{value: {{{flag}: {text}}}}}\n"
-    )
-    group = place / "group" / "xla_flags"
-    group.mkdir(parents=True)
-    (group / "mine.yaml").write_text(f"{flag}: {text}\n")
-    level = place / "level" / "effort"
-    level.mkdir(parents=True)
-    (level / "mine.yaml").write_text(f"# @package _global_\nxla_flags: {{{flag}: {text}}}\n")
+    head, inner = "method: grid\nparameters:\n  xla_flags", f"{{{flag}: {text}}}"
+    files = {
+        "s.yaml": f"{head}.{flag}: {{value: {text}}}\n",
+        "nested.yaml": f"{head}: {{value: {inner}}}\n",
+        "group/xla_flags/mine.yaml": f"{flag}: {text}\n",
+        "level/effort/mine.yaml": f"# @package _global_\nxla_flags: {inner}\n",
+    }
+    make_files(place, files)
     for arguments in (
         ["sweep", "s.yaml", "--dry-run"],
         ["sweep", "nested.yaml", "--dry-run"],

@@ -10,6 +10,8 @@ from xla_sweeps.cli.main import run
 
 KEY = "canary5ec7e7" * 4
 
+SLURM = ("sbatch", "squeue", "scancel")
+
 TRIAL = ["model=mobilenet_v2", "resolution=32", "tracker=none"]
 
 
