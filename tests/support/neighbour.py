@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -12,19 +11,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
 
+from programs import run_program
+
 
 @contextmanager
-def hog(folder: Path, name: str = "hungry") -> Iterator[int]:
-    """Start one under that command name, from a shell that exits; gives its process id."""
-    program = folder / name
+def hog(folder: Path) -> Iterator[int]:
+    """Start one under the command name `hungry`, from a shell that exits; gives its process id."""
+    program = folder / "hungry"
     program.symlink_to(Path(sys.executable).resolve())
     busy = f"setsid {quote(str(program))} -S -c 'while True: pass' secret-argument"
     command = f"{busy} >/dev/null 2>&1 & echo $!"
-    pid = int(
-        subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True).stdout
-    )
+    pid = int(run_program("sh", "-c", command).stdout)
     try:
-        while Path(f"/proc/{pid}/comm").read_text().strip() != name:
+        while Path(f"/proc/{pid}/comm").read_text().strip() != program.name:
             time.sleep(0.01)
         yield pid
     finally:

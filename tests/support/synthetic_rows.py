@@ -59,6 +59,8 @@ WRONG: Row = {
 }
 """Columns of a row whose candidate computes something else: its throughput stays."""
 
+FLOOR = 0.01
+
 START = datetime(2026, 11, 1, tzinfo=UTC)
 
 
@@ -139,7 +141,7 @@ def base_row(**changes: Any) -> Row:
         "eager_is_graph": 0,
         "resolution_px": 224,
         "batch_size": 1,
-        "floor": 0.01,
+        "floor": FLOOR,
         "replicates": 5,
         "rounds": 300,
     }
@@ -152,11 +154,11 @@ def pair_row(number: int, rate: float, **changes: Any) -> Row:
     return base_row(trial_id=f"{number:016}", **changes) | compared(100.0, rate, 0.02)
 
 
-def compared(baseline: float, candidate: float, half_width: float, *, floor: float = 0.01) -> Row:
+def compared(baseline: float, candidate: float, half_width: float) -> Row:
     """The columns of a comparison of two throughputs, with the verdict that its interval gives."""
     speedup = candidate / baseline
     low, high = speedup * math.exp(-half_width), speedup * math.exp(half_width)
-    bound = math.log1p(floor)
+    bound = math.log1p(FLOOR)
     distance = (abs(math.log(speedup)) - bound) / (half_width / 1.96)
     if math.log(low) > bound:
         verdict = "faster"
@@ -176,7 +178,7 @@ def compared(baseline: float, candidate: float, half_width: float, *, floor: flo
         "speedup_low": low,
         "speedup_high": high,
         "verdict": verdict,
-        "floor": floor,
+        "floor": FLOOR,
         "p_value": min(1.0, math.erfc(distance / math.sqrt(2))) if distance > 0 else 1.0,
     }
 
@@ -242,7 +244,7 @@ def _trial(setting: _Setting, source: random.Random, *, aa: bool) -> list[Row]:
             if candidate == "graph_2" and setting.replicates > 1:
                 across = math.exp(source.gauss(0, 2 * half_width))
                 width = math.exp(3 * half_width)
-                row |= {"aa_across": across, "floor_across": 0.01}
+                row |= {"aa_across": across, "floor_across": FLOOR}
                 row |= {"aa_across_low": across / width, "aa_across_high": across * width}
             extra = compile_s if candidate == "xla" else 0.4
             extra -= 0.4 if baseline == "graph" else 0.0
