@@ -9,6 +9,7 @@ from pathlib import Path
 import half_precision
 import pytest
 from commands import command
+from in_process import command as read
 from oracle import contradictions
 from paths import SUPPORT
 from real_trials import SHORT
@@ -58,9 +59,9 @@ def test_every_mode_trains_proved_verified_and_timed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("scenario", "modes"),
     [
-        pytest.param("call", "graph,xla", marks=pytest.mark.exhaustive),
+        ("call", "graph,xla"),
         ("predict", "graph_host,predict_graph,predict_xla"),
-        pytest.param("train_step", "graph,xla,train_on_batch_xla", marks=pytest.mark.exhaustive),
+        ("train_step", "graph,xla,train_on_batch_xla"),
     ],
 )
 @pytest.mark.exhaustive
@@ -95,10 +96,10 @@ def test_an_epoch_over_pictures_is_measured_with_its_input_and_its_last_batch(
     assert "batches of drawn values" not in text
     assert "The last batch of an epoch has 2 of 4 samples. Compiling for its size takes:" in text
     where = ("--where", "candidate=fit_xla and baseline=fit_graph")
-    (row,) = json.loads(command("results", "--format", "json", *where, cwd=tmp_path).stdout)
+    (row,) = json.loads(read("results", "--format", "json", *where, cwd=tmp_path).stdout)
     assert (row["samples"], row["data"]) == (10, "pics")
     assert row["throughput_samples_per_s"] == pytest.approx(10 / (row["call_ms"] / 1e3))
     assert row["input_share"] > 0
-    checked = command("check", cwd=tmp_path).stdout.splitlines()[:-1]
+    checked = read("check", cwd=tmp_path).stdout.splitlines()[:-1]
     assert all(line.startswith("note: ") for line in checked), checked
     assert contradictions(tmp_path / "results") == []

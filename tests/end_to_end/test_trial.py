@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from commands import Running, command
 from ended import alive, processes, wait_until
+from in_process import command as read
 from real_trials import SHORT, environment, finished, records
 
 from xla_sweeps.schema.measurement import Flag, Flagged, Status
@@ -34,7 +35,7 @@ def all_modes(tmp_path_factory: pytest.TempPathFactory) -> Ended:
 
 
 def headlines(cwd: Path) -> list[dict[str, Any]]:
-    shown = command("results", "--all", "--format", "json", cwd=cwd)
+    shown = read("results", "--all", "--format", "json", cwd=cwd)
     return [row for row in json.loads(shown.stdout) if row["headline"]]
 
 
@@ -152,7 +153,7 @@ def test_an_own_models_row_repeats_it_and_another_build_is_not_pooled(tmp_path: 
     row = next(row for row in headlines(tmp_path) if row["candidate"] == "xla")
     assert (row["params"], row["replicates"]) == (255 + 25 * 64, 1)
     assert "build_changed" in row["flags"]
-    assert "1 of 2 records are left out" in command("check", cwd=tmp_path).stdout
+    assert "1 of 2 records are left out" in read("check", cwd=tmp_path).stdout
 
 
 @pytest.mark.exhaustive

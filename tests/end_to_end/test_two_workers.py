@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import command
 from ended import processes, wait_for, wait_until
+from in_process import command
 from scripted_trials import records, start
 
 from xla_sweeps.schema.measurement import Status
