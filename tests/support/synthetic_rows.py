@@ -61,6 +61,11 @@ WRONG: Row = {
 
 FLOOR = 0.01
 
+COMMAND = (
+    "python -m xla_sweeps 'model={model}' source={source} resolution={resolution_px} "
+    "batch_size={batch_size} precision={precision} effort={effort} jit=true"
+)
+
 START = datetime(2026, 11, 1, tzinfo=UTC)
 
 
@@ -82,17 +87,11 @@ DEVICES = (
 
 
 class _Setting(NamedTuple):
-    """The setting of one trial."""
+    """The setting of one trial; `columns` are those that it asks for."""
 
     entry: CatalogEntry
-    name: str
-    source: str
     device: Device
-    resolution: int
-    batch: int
-    precision: str
-    effort: str
-    replicates: int
+    columns: Row
 
 
 def make_rows(count: int, *, seed: int = 0) -> Iterator[Row]:
@@ -196,18 +195,18 @@ def _settings(source: random.Random) -> Iterator[_Setting]:
         ("float32", "quick", 1),
         ("bfloat16", "publish", 10),
     ]
+    names = ("model", "source", "resolution_px", "batch_size", "precision", "effort", "replicates")
     combinations = list(itertools.product(models, DEVICES, sizes, kinds))
     source.shuffle(combinations)
-    for model, device, (factor, batch), kind in combinations:
-        resolution = round(model[0].resolution * factor / 32) * 32
-        yield _Setting(*model, device, resolution, batch, *kind)
+    for (entry, *model), device, (factor, batch), kind in combinations:
+        asked = (*model, round(entry.resolution * factor / 32) * 32, batch, *kind)
+        yield _Setting(entry, device, dict(zip(names, asked, strict=True)))
 
 
 def _trial(setting: _Setting, source: random.Random, *, aa: bool) -> list[Row]:
     """Graph to XLA, eager to graph, eager to XLA; and graph to its twin."""
-    rates = _throughputs(setting, source)
-    common = _common(setting, source)
-    shares = {"xla": 0.04, "graph": 0.004}
+    rates, common = _throughputs(setting, source), _common(setting, source)
+    shares, several = {"xla": 0.04, "graph": 0.004}, setting.columns["replicates"] > 1
     failed = {
         mode: source.choice(FAILURES) for mode, share in shares.items() if source.random() < share
     }
@@ -219,47 +218,38 @@ def _trial(setting: _Setting, source: random.Random, *, aa: bool) -> list[Row]:
     memory = math.exp(source.gauss(-0.1, 0.15))
     rows = []
     for candidate, baseline in pairs:
-        row = common | {
-            "candidate": candidate,
-            "baseline": baseline,
-            "headline": float((candidate, baseline) == pairs[0]),
-        }
+        row = common | {"candidate": candidate, "baseline": baseline}
+        row["headline"] = float((candidate, baseline) == pairs[0])
+        rows.append(row)
         culprit = next((mode for mode in (candidate, baseline) if mode in failed), None)
         if culprit is not None:
-            status, message, hint = failed[culprit]
-            row |= {
-                "verdict": "failed",
-                "status": status,
-                "failed_mode": culprit,
-                "failure_message": message,
-                "failure_hint": hint,
-            }
+            names = ("status", "failure_message", "failure_hint")
+            row |= {"verdict": "failed", "failed_mode": culprit}
+            row |= dict(zip(names, failed[culprit], strict=True))
             for mode, side in ((baseline, "baseline_"), (candidate, "")):
-                if mode != culprit or status in WITHHELD:
+                if mode != culprit or row["status"] in WITHHELD:
                     row[f"{side}throughput_samples_per_s"] = rates[mode]
-        else:
-            half_width = setting.device.noise * 1.96 * math.exp(source.gauss(0, 0.4))
-            half_width *= math.sqrt(5 / setting.replicates)
-            row |= compared(rates[baseline], rates[candidate], half_width)
-            if candidate == "graph_2" and setting.replicates > 1:
-                across = math.exp(source.gauss(0, 2 * half_width))
-                width = math.exp(3 * half_width)
-                row |= {"aa_across": across, "floor_across": FLOOR}
-                row |= {"aa_across_low": across / width, "aa_across_high": across * width}
-            extra = compile_s if candidate == "xla" else 0.4
-            extra -= 0.4 if baseline == "graph" else 0.0
-            row["compile_s_extra"] = extra
-            if row["verdict"] == "faster":
-                call_s = setting.batch / rates[baseline]
-                names = ("calls", "low", "high")
-                for name, bound in zip(names, ("", "_high", "_low"), strict=True):
-                    gain_s = call_s * (1 - 1 / row[f"speedup{bound}"])
-                    row[f"break_even_{name}"] = max(extra, 0.0) / gain_s
-            row |= {"peak_memory_ratio": memory if "xla" in (candidate, baseline) else 1.0}
-            row["within_percent"] = 100 * half_width / 1.96
-            if setting.replicates > 1:
-                row["between_percent"] = 100 * half_width * math.exp(source.gauss(0, 0.3))
-        rows.append(row)
+            continue
+        half_width = setting.device.noise * 1.96 * math.exp(source.gauss(0, 0.4))
+        half_width *= math.sqrt(5 / setting.columns["replicates"])
+        row |= compared(rates[baseline], rates[candidate], half_width)
+        if candidate == "graph_2" and several:
+            across = math.exp(source.gauss(0, 2 * half_width))
+            width = math.exp(3 * half_width)
+            row |= {"aa_across": across, "floor_across": FLOOR}
+            row |= {"aa_across_low": across / width, "aa_across_high": across * width}
+        extra = compile_s if candidate == "xla" else 0.4
+        extra -= 0.4 if baseline == "graph" else 0.0
+        row["compile_s_extra"] = extra
+        if row["verdict"] == "faster":
+            call_s = setting.columns["batch_size"] / rates[baseline]
+            for name, bound in (("calls", ""), ("low", "_high"), ("high", "_low")):
+                gain_s = call_s * (1 - 1 / row[f"speedup{bound}"])
+                row[f"break_even_{name}"] = max(extra, 0.0) / gain_s
+        row["peak_memory_ratio"] = memory if "xla" in (candidate, baseline) else 1.0
+        row["within_percent"] = 100 * half_width / 1.96
+        if several:
+            row["between_percent"] = 100 * half_width * math.exp(source.gauss(0, 0.3))
     return rows
 
 
@@ -294,9 +284,10 @@ def _throughputs(setting: _Setting, source: random.Random) -> dict[str, float]:
     """Images per second of each mode, from a rough idea of how long they take."""
     macs = _macs(setting) or 5e9
     speed = setting.device.macs_per_s * (
-        1.0 if setting.precision == "float32" or setting.device.kind == "cpu" else 1.9
+        1.0 if setting.columns["precision"] == "float32" or setting.device.kind == "cpu" else 1.9
     )
-    work_s = macs * setting.batch**0.95 / speed
+    batch = setting.columns["batch_size"]
+    work_s = macs * batch**0.95 / speed
     of_family = random.Random(f"{setting.entry.family}-{setting.device.name}").gauss(0.18, 0.22)
     graph_s = work_s + setting.device.call_s
     xla_s = graph_s / math.exp(source.gauss(of_family, 0.12))
@@ -304,22 +295,22 @@ def _throughputs(setting: _Setting, source: random.Random) -> dict[str, float]:
         xla_s = graph_s / math.exp(source.gauss(0, 0.003))
     eager_s = graph_s + setting.device.call_s * source.uniform(2, 9)
     seconds = {"eager": eager_s, "graph": graph_s, "xla": xla_s}
-    return {mode: setting.batch / call_s for mode, call_s in seconds.items()}
+    return {mode: batch / call_s for mode, call_s in seconds.items()}
 
 
 def _macs(setting: _Setting) -> float | None:
-    entry, source = setting.entry, setting.source
+    entry, source = setting.entry, setting.columns["source"]
     published = entry.published_in(source) if source in entry.sources else entry.published
     if published is None or published.gmacs is None:
         return None
-    return published.gmacs * 1e9 * (setting.resolution / entry.resolution) ** 2
+    return published.gmacs * 1e9 * (setting.columns["resolution_px"] / entry.resolution) ** 2
 
 
 def _common(setting: _Setting, source: random.Random) -> Row:
     """Columns that a trial's rows share."""
     entry, trial_id = setting.entry, f"{source.getrandbits(64):016x}"
     published = entry.published
-    gpu = setting.device.kind == "gpu"
+    gpu, replicates = setting.device.kind == "gpu", setting.columns["replicates"]
     shares = {"not_converged": 0.05, "contains_xla:graph": 0.03, "cut_short": 0.01}
     flags = [flag for flag, share in shares.items() if source.random() < share]
     clocks = [source.choice((1665, 1755, 1830)), source.choice((1875, 1980))] if gpu else [None] * 2
@@ -328,19 +319,13 @@ def _common(setting: _Setting, source: random.Random) -> Row:
         trial_id=trial_id,
         family=entry.family,
         variant=entry.variant,
-        model=setting.name,
-        source=setting.source,
         task=entry.task,
-        precision=setting.precision,
-        effort=setting.effort,
+        **setting.columns,
         device=setting.device.name,
-        resolution_px=setting.resolution,
-        batch_size=setting.batch,
-        replicates=setting.replicates,
-        rounds=60 * setting.replicates,
+        rounds=60 * replicates,
         host_bound=float(source.random() < 0.05 and gpu),
         flags=" ".join(flags),
-        eager_is_graph=float(setting.source == "hub"),
+        eager_is_graph=float(setting.columns["source"] == "hub"),
         params=published and published.params_million * 1e6,
         macs=_macs(setting),
         cv_percent=100 * setting.device.noise * math.exp(source.gauss(1, 0.3)),
@@ -351,11 +336,7 @@ def _common(setting: _Setting, source: random.Random) -> Row:
         software="TensorFlow 2.21.0, Keras 3.15.1" + (", CUDA 12.5.1" if gpu else ""),
         driver="570.86" if gpu else "",
         host=f"node{source.randrange(1, 5)}",
-        log=f"records/{trial_id}/{setting.replicates - 1}.log",
+        log=f"records/{trial_id}/{replicates - 1}.log",
         measured_at=measured_at.isoformat(),
-        command=(
-            f"python -m xla_sweeps 'model={setting.name}' source={setting.source} "
-            f"resolution={setting.resolution} batch_size={setting.batch} "
-            f"precision={setting.precision} effort={setting.effort} jit=true"
-        ),
+        command=COMMAND.format(**setting.columns),
     )
