@@ -52,11 +52,11 @@ OTHER = (
 """Lines of scripts that are no command of this package."""
 
 UNTYPED = (
-    *("python -m xla_sweeps ARGUMENTS", "python -m xla_sweeps key=value …", "xla-sweeps re<TAB>"),
+    *("python -m xla_sweeps", "python -m xla_sweeps ARGUMENTS", "python -m xla_sweeps key=value …"),
     *(
         "python -m xla_sweeps model=… ui=json",
+        "xla-sweeps re<TAB>",
         "xla-sweeps model=resnet5<TAB>",
-        "python -m xla_sweeps",
     ),
 )
 """Trials that stand for others, so that nobody types them."""

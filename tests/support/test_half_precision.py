@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from half_precision import failure_of
 
+ERRORS = "tensorflow.python.framework.errors_impl."
+
 ABORTED = "AbortedError: Exception encountered when calling Conv2D.call().\n\nmessage: could not"
 
 
@@ -14,16 +16,8 @@ ABORTED = "AbortedError: Exception encountered when calling Conv2D.call().\n\nme
         (0, "a warning", ""),
         (-6, "F0000 Check failed", "SIGABRT"),
         (-11, "", "SIGSEGV"),
-        (
-            1,
-            f"Traceback\ntensorflow.python.framework.errors_impl.{ABORTED}",
-            ABORTED.partition("\n")[0],
-        ),
-        (
-            1,
-            "tensorflow.python.framework.errors_impl.UnimplementedError: no such product",
-            "UnimplementedError: no such product",
-        ),
+        (1, f"Traceback\n{ERRORS}{ABORTED}", ABORTED.partition("\n")[0]),
+        (1, f"{ERRORS}UnimplementedError: no such product", "UnimplementedError: no such product"),
     ],
 )
 def test_a_kernel_that_fails_is_named(code: int, errors: str, why: str) -> None:
@@ -35,7 +29,7 @@ def test_a_kernel_that_fails_is_named(code: int, errors: str, why: str) -> None:
     [
         "ModuleNotFoundError: No module named 'keras'",
         "AssertionError",
-        "tensorflow.python.framework.errors_impl.InvalidArgumentError: shapes differ",
+        f"{ERRORS}InvalidArgumentError: shapes differ",
         "",
     ],
 )
