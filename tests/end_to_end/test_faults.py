@@ -98,7 +98,7 @@ def test_death_at_a_point_neither_loses_nor_duplicates_a_record(
             "ACK": str(log),
             "IDS": "3",
         }
-        sweep = start(results, **fault)
+        sweep = start(results, slots=2, **fault)
         output, _ = sweep.communicate(timeout=300)
         assert gone(results), alive_in(results)
         assert (tmp_path / f"once{repetition}").exists(), "the fault was injected"

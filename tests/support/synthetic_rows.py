@@ -303,7 +303,8 @@ def _macs(setting: _Setting) -> float | None:
     published = entry.published_in(source) if source in entry.sources else entry.published
     if published is None or published.gmacs is None:
         return None
-    return published.gmacs * 1e9 * (setting.columns["resolution_px"] / entry.resolution) ** 2
+    factor: float = setting.columns["resolution_px"] / entry.resolution
+    return published.gmacs * 1e9 * factor**2
 
 
 def _common(setting: _Setting, source: random.Random) -> Row:
