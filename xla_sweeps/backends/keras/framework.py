@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -24,7 +25,7 @@ B = TypeVar("B", bound=KerasBench[Any])
 
 
 class KerasFramework(ABC, Generic[B]):
-    """A framework, loaded; satisfies `worker.backend.Framework` with a `device`."""
+    """A framework, loaded; satisfies `worker.backend.Framework`."""
 
     benches: ClassVar[Mapping[Scenario, type[Any]]]
     """The bench of each scenario that it runs."""
@@ -32,6 +33,11 @@ class KerasFramework(ABC, Generic[B]):
     @abstractmethod
     def name_of_device(self, trial: Trial) -> str:
         """The trial's device as the engine names it; `DeviceError` if it does not see it."""
+
+    def device(self, trial: Trial) -> AbstractContextManager[object]:
+        """Within it, what is built and called is on the trial's device."""
+        device: AbstractContextManager[object] = keras.device(self.name_of_device(trial))
+        return device
 
     def configure(self, trial: Trial) -> None:
         """Set the seeds of the whole process."""

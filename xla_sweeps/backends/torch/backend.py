@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
-import keras
 import torch
 
 from xla_sweeps.backends.keras.framework import KerasFramework
@@ -44,11 +42,6 @@ class Torch(KerasFramework[TorchBench]):
             "tf32": torch.backends.cuda.matmul.allow_tf32,
             "threads": torch.get_num_threads(),
         }
-
-    def device(self, trial: Trial) -> AbstractContextManager[object]:
-        """Within it, what is built and called is on the trial's device."""
-        device: AbstractContextManager[object] = keras.device(self.name_of_device(trial))
-        return device
 
     def name_of_device(self, trial: Trial) -> str:
         """The trial's device as PyTorch names it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -42,11 +41,6 @@ class TensorFlow(KerasFramework[Bench]):
         """Versions and settings as TensorFlow reports them."""
         versions = {"tensorflow": tf.__version__, **super().environment()}
         return {**versions, **devices.loaded_environment()}
-
-    def device(self, trial: Trial) -> AbstractContextManager[object]:
-        """Within it, what is built and called is on the trial's device."""
-        device: AbstractContextManager[object] = tf.device(self.name_of_device(trial))
-        return device
 
     def build(self, job: ReplicateJob) -> Bench:
         """Build the model and place it and its inputs on the device."""
