@@ -26,27 +26,22 @@ _FLAGS = {"xla_flags": "XLA_FLAGS", "tf_xla_flags": "TF_XLA_FLAGS"}
 def _environment(trial: Trial, given: Mapping[str, str]) -> dict[str, str]:
     """Flags and switches, which TensorFlow reads when it loads."""
     runtime = trial.runtime
-    flags = {
-        variable: [f"--{flag}={as_typed(value)}" for flag, value in getattr(runtime, name).items()]
-        for name, variable in _FLAGS.items()
+    switches = (runtime.onednn, runtime.intra_threads, runtime.inter_threads)  # as in `_SWITCHES`
+    variables = {
+        variable: str(int(value))
+        for variable, value in zip(_SWITCHES.values(), switches, strict=True)
+        if value is not None
     }
     clusters = any(mode_of(label).execution is Execution.AUTOCLUSTER for label in trial.modes)
     names = flag_names(given.get("TF_XLA_FLAGS", "")) | set(runtime.tf_xla_flags)
-    if clusters and not trial.on_accelerator and CPU_CLUSTERING_FLAG not in names:
-        flags["TF_XLA_FLAGS"].append(f"--{CPU_CLUSTERING_FLAG}")
-    switches = {
-        "onednn": None if runtime.onednn is None else int(runtime.onednn),
-        "threads.intra": runtime.intra_threads,
-        "threads.inter": runtime.inter_threads,
-    }
-    return {
-        **{
-            variable: " ".join([*given.get(variable, "").split(), *words])
-            for variable, words in flags.items()
-            if words
-        },
-        **{_SWITCHES[name]: str(value) for name, value in switches.items() if value is not None},
-    }
+    for name, variable in _FLAGS.items():
+        words = [f"--{flag}={as_typed(value)}" for flag, value in getattr(runtime, name).items()]
+        is_missing = name == "tf_xla_flags" and CPU_CLUSTERING_FLAG not in names
+        if is_missing and clusters and not trial.on_accelerator:
+            words.append(f"--{CPU_CLUSTERING_FLAG}")
+        if words:
+            variables[variable] = " ".join([*given.get(variable, "").split(), *words])
+    return variables
 
 
 def _cache(folder: str, given: Mapping[str, str]) -> dict[str, str]:
