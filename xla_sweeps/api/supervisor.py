@@ -82,11 +82,12 @@ def run(
     code = process.wait() or _KILLED
     if last.startswith(EXIT_CODE):
         code, last = int(last.removeprefix(EXIT_CODE)), lines[-1]
+    message = last.removeprefix("xla-sweeps: ")
     if code == LOCKED_CODE:
-        raise LockedError(_message(last))
+        raise LockedError(message)
     if code < 0 or code in (ConfigError.exit_code, BUG_CODE):
         kind = ConfigError if code == ConfigError.exit_code else XlaSweepsError
-        raise kind(_message(last) or f"the command ended with code {code}")
+        raise kind(message or f"the command ended with code {code}")
     return code, "".join(output)
 
 
@@ -149,7 +150,3 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         if process.poll() is None:
             kill_tree(process.pid)
             process.wait()
-
-
-def _message(line: str) -> str:
-    return line.removeprefix("xla-sweeps: ")
