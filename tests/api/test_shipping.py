@@ -50,6 +50,7 @@ import tensorflow as tf
 import tf_keras
 from keras import layers
 from xla_sweeps.api import shipping
+from xla_sweeps.config import own_inputs
 from xla_sweeps.errors import ConfigError
 from pathlib import Path
 
@@ -270,7 +271,7 @@ for name, maker in PAIRS.items():
     assert two == again, name
 counting = Counting()
 counting(batch)
-with shipping._kept_state(counting):
+with own_inputs.kept_state(counting):
     counting(batch)
 assert float(counting.calls) == 1, "a variable that Keras does not list"
 assert float(CASES["counter"][0].calls) == 1, "only the call that creates the variables"

@@ -12,7 +12,6 @@ import copy
 import hashlib
 import inspect
 import json
-import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -179,7 +178,7 @@ def _ship_model(
         example = next(iter(example.values()))
     if not model.built:
         _outputs(model, example)  # creates the variables
-    with _kept_state(model):
+    with own_inputs.kept_state(model):
         outputs = _outputs(model, example)
     with new_folder(results_dir) as folder:
         path = folder / f"{id(model):x}.keras"
@@ -237,17 +236,6 @@ def _outputs(model: Any, example: Any) -> list[Any]:
     if several and own_inputs.takes_by_name(model.call, example):
         return own_inputs.flat(model(**example, training=False))
     return own_inputs.flat(model(example, training=False))
-
-
-@contextlib.contextmanager
-def _kept_state(model: Any) -> Iterator[None]:
-    """Put back what calls in a `with` block change: counters and other states of the model."""
-    before = own_inputs.states_of(model, limit=math.inf)
-    try:
-        yield
-    finally:
-        for variable, value in own_inputs.changed_of(before):
-            variable.assign(value)
 
 
 def _example(model: Any, resolution: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -79,6 +79,17 @@ def _count_elements(variable: Any) -> int:
 def changed_of(states: States) -> States:
     """Variables among these that have another value now."""
     return [one for one in states if as_numpy(one[0]).tobytes() != one[1].tobytes()]
+
+
+@contextlib.contextmanager
+def kept_state(model: Any) -> Iterator[None]:
+    """Put back what calls in a `with` block change: counters and other states of the model."""
+    before = states_of(model, limit=math.inf)
+    try:
+        yield
+    finally:
+        for variable, value in changed_of(before):
+            variable.assign(value)
 
 
 def is_seed(variable: Any) -> bool:
@@ -177,12 +188,8 @@ def takes_alone(model: Any, given: Mapping[str, Any]) -> bool:
     if len(given) != 1 or not takes_by_name(model.call, given):
         return False
     is_built = getattr(model, "built", False)  # others have no variables yet
-    before = states_of(model, limit=math.inf) if is_built else []
-    try:
+    with kept_state(model) if is_built else contextlib.nullcontext():
         return _can_call(model, *given.values()) or not _can_call(model, dict(given))
-    finally:
-        for variable, value in changed_of(before):
-            variable.assign(value)
 
 
 def _can_call(model: Any, inputs: Any) -> bool:
