@@ -17,7 +17,7 @@ import numpy as np
 
 from xla_sweeps.backends.keras import weights
 from xla_sweeps.backends.keras.sources.local import call_of, load_file
-from xla_sweeps.config.own_inputs import flat, needs_inputs
+from xla_sweeps.config.own_inputs import as_numpy, flat, needs_inputs
 from xla_sweeps.errors import XlaSweepsError
 
 TOLERANCE = 1e-3
@@ -143,9 +143,8 @@ def _compare(outputs: Any, expected: list[Any], *, advice: str) -> None:
             )
 
 
-def _array(output: Any) -> np.ndarray:
+def _array(output: Any) -> Any:
     """An output in NumPy; one of PyTorch without its history, bfloat16 as float16."""
-    if hasattr(output, "detach"):
-        output = output.detach().cpu()
-        output = output.half() if output.is_floating_point() and output.itemsize < 4 else output
-    return np.asarray(output)
+    if hasattr(output, "detach") and output.is_floating_point() and output.itemsize < 4:
+        output = output.half()
+    return as_numpy(output)
