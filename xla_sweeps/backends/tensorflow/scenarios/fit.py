@@ -11,6 +11,7 @@ import contextlib
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,6 @@ class Epoch(modes.ModeExecutable):
 class Fed(modes.ModeExecutable):
     """Read a dataset, whose pictures may be damaged."""
 
-    dataset: Any = None
     feed: Feed | None = None
 
     def first_call_s(self) -> float:
@@ -90,6 +90,8 @@ class Fed(modes.ModeExecutable):
 @dataclass
 class Input(Fed):
     """The input pipeline alone."""
+
+    dataset: Any = None
 
     def step(self) -> None:
         """Make the batches of an epoch."""
@@ -107,28 +109,19 @@ class Input(Fed):
 
 @dataclass
 class Fit(Fed, KerasExecutable, Epoch):
-    """`model.fit`; `run` fits one batch, and a step the whole dataset."""
+    """`model.fit`; `run` fits one batch."""
+
+    fit_full: Any = None
+    """Fits the batches of full size; `fit_all` the whole epoch."""
+    fit_all: Any = None
 
     def run_full(self) -> None:
         """Fit the batches of full size."""
-        self.last = fit(self.model, self.dataset.take(self.times))
+        self.last = self.fit_full()
 
     def step(self) -> None:
         """Fit an epoch."""
-        self.last = fit(self.model, self.dataset)
-
-
-@dataclass
-class FitNumpy(KerasExecutable, Epoch):
-    """`model.fit` on NumPy arrays, which Keras slices and shuffles; `run` fits one batch."""
-
-    samples: Any = None
-    """(images, labels) of an epoch, in NumPy."""
-    batch_size: int = 1
-
-    def run_full(self) -> None:
-        """Fit an epoch, whose batches are all of full size."""
-        self.last = fitted_arrays(self.model, self.samples, self.batch_size)
+        self.last = self.fit_all()
 
 
 @dataclass
@@ -154,32 +147,33 @@ class FitBench(TrainBench):
             steps.trace_s = (steps.trace_s or 0.0) + (smaller.trace_s or 0.0)
         return steps
 
-    def _fit(self, mode: Mode, last: Any, times: int) -> KerasExecutable:
+    def _fit(self, mode: Mode, last: Any, times: int) -> Fit:
         trainer = self.trainer
         steps = self.trial.steps_per_execution
         model = compile_model(trainer, mode, steps_per_execution=steps)
-        common: dict[str, Any] = {
-            "mode": mode,
-            "inputs": trainer.batches,
-            "restore": trainer.state.restore,
-            "model": model,
-            "made": "train_function",
-            "times": times,
-        }
-        if mode.entry is Entry.FIT_NUMPY:
-            size = self.trial.batch_size
-            return FitNumpy(
-                run=lambda batch: fitted_arrays(model, _in_numpy([batch]), size),
-                samples=_in_numpy(trainer.batches[:times]),
-                batch_size=size,
-                **common,
+        bind = partial(
+            Fit,
+            mode=mode,
+            inputs=trainer.batches,
+            restore=trainer.state.restore,
+            model=model,
+            made="train_function",
+            times=times,
+        )
+        if mode.entry is Entry.FIT_NUMPY:  # Keras shuffles, as in most tutorials
+            fit_arrays = partial(fit, model, batch_size=self.trial.batch_size)
+            fit_all = partial(fit_arrays, *_in_numpy(trainer.batches[:times]))
+            return bind(
+                run=lambda batch: fit_arrays(*_in_numpy([batch])), fit_full=fit_all, fit_all=fit_all
             )
-        return Fit(
-            run=lambda batch: fit(model, _alone(trainer, batch)),
-            dataset=dataset_of(trainer, self.trial.batches),
+        fit_dataset = partial(fit, model, shuffle=False)
+        dataset = dataset_of(trainer, self.trial.batches)
+        return bind(
+            run=lambda batch: fit_dataset(_alone(trainer, batch)),
+            fit_full=lambda: fit_dataset(dataset.take(times)),
+            fit_all=lambda: fit_dataset(dataset),
             feed=trainer.feed,
             last_batch=last,
-            **common,
         )
 
 
@@ -195,25 +189,17 @@ def dataset_of(trainer: Trainer, batches: int) -> tf.data.Dataset:
         return tf.data.Dataset.from_tensor_slices(stacked).prefetch(tf.data.AUTOTUNE)
 
 
-def fit(model: Any, dataset: tf.data.Dataset) -> Any:
+def fit(model: Any, *samples: Any, **more: Any) -> Any:
     """The loss of an epoch: the mean of those of its steps, as Keras reports it."""
-    return loss_in(model.fit(dataset, epochs=1, shuffle=False, verbose=0).history)
+    return loss_in(model.fit(*samples, verbose=0, **more).history)
 
 
-def fitted_arrays(model: Any, samples: Any, batch_size: int) -> Any:
-    """The loss of an epoch on (images, labels) in NumPy, fitted as most tutorials do.
-
-    Keras shuffles the samples, which is its default.
-    """
-    parts = samples if isinstance(samples, tuple) else (samples,)
-    return loss_in(model.fit(*parts, batch_size=batch_size, verbose=0).history)
-
-
-def _in_numpy(batches: Sequence[Any]) -> Any:
-    """(images, labels) of all these batches, each one array."""
-    return tf.nest.map_structure(
+def _in_numpy(batches: Sequence[Any]) -> tuple[Any, ...]:
+    """(images, labels) of all these batches, each one array; of inputs alone only these."""
+    arrays = tf.nest.map_structure(
         lambda *parts: np.concatenate([np.asarray(part) for part in parts]), *batches
     )
+    return arrays if isinstance(arrays, tuple) else (arrays,)
 
 
 def _alone(trainer: Trainer, batch: Any) -> tf.data.Dataset:
