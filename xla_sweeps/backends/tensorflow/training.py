@@ -11,7 +11,6 @@ import tensorflow as tf
 
 from xla_sweeps.backends.keras import own_training, training
 from xla_sweeps.backends.keras.building import BuiltModel
-from xla_sweeps.backends.keras.objective import Objective
 from xla_sweeps.backends.keras.training import loss_in, raw
 from xla_sweeps.backends.tensorflow import devices, modes
 from xla_sweeps.backends.tensorflow.declaration import BACKEND
@@ -56,21 +55,14 @@ class Trainer(training.Trainer):
     engine = modes.ENGINE
 
     def __init__(
-        self,
-        built: BuiltModel,
-        trial: Trial,
-        inputs: Sequence[Any],
-        labels: Sequence[Any] = (),
-        *,
-        feed: Feed | None = None,
-        objective: Objective | None = None,
+        self, built: BuiltModel, trial: Trial, *given: Any, feed: Feed | None = None, **named: Any
     ) -> None:
         """Keep the state; `feed` are the pictures that it trains on.
 
         Raises:
             ConfigError: no label fits the outputs; or what the base raises.
         """
-        super().__init__(built, trial, inputs, labels, objective=objective)
+        super().__init__(built, trial, *given, **named)
         self.feed, self.trial = feed, trial
         if feed and not self.is_own:
             shape = self.objective.classes_shape
