@@ -6,6 +6,8 @@ import math
 from collections import Counter
 from typing import Any
 
+import jax
+
 from xla_sweeps.backends.keras.mac_count import MacCount
 
 _TYPES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
@@ -37,12 +39,8 @@ def count_macs(jaxpr: Any) -> MacCount:
 
 def inside(params: Any) -> list[Any]:
     """The programs among an equation's parameters."""
-    listed = [each for value in params.values() for each in _several(value)]
-    return [inner for each in listed if hasattr(inner := getattr(each, "jaxpr", each), "eqns")]
-
-
-def _several(value: Any) -> tuple[Any, ...]:
-    return tuple(value) if isinstance(value, tuple | list) else (value,)
+    programs = (getattr(each, "jaxpr", each) for each in jax.tree.leaves(list(params.values())))
+    return [program for program in programs if hasattr(program, "eqns")]
 
 
 def _convolution(equation: Any) -> int:
