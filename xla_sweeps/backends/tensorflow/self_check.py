@@ -10,7 +10,8 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -26,25 +27,8 @@ from xla_sweeps.schema.trial import Precision
 from xla_sweeps.trial.failures import error_text
 from xla_sweeps.worker import agreement, timing
 
-
-class Sizes(NamedTuple):
-    """Sizes of the programs.
-
-    Attributes:
-        side: of the square matrices that are multiplied.
-        layer: of the dense layers of the small model.
-        planted_bytes: of the tensor that must show in the memory figure.
-    """
-
-    side: int
-    layer: int
-    planted_bytes: int
-
-
-SIZES = {
-    "gpu": Sizes(side=4096, layer=2048, planted_bytes=2**30),
-    "cpu": Sizes(side=512, layer=256, planted_bytes=2**26),
-}
+SIZES = {"gpu": (4096, 2048, 2**30), "cpu": (512, 256, 2**26)}
+"""Side of the multiplied matrices, width of the small model, and bytes of the planted tensor."""
 
 CALLS = (2, 4, 8, 16)
 REPEATS = 7
@@ -58,10 +42,10 @@ PLANT = 1e-3
 
 def measure(kind: str, peak: float) -> Iterator[Checked]:
     """Measure everything that one process can."""
-    sizes = SIZES[kind]
-    yield from _speed(sizes, peak)
-    yield _memory(sizes, devices.tf_device(kind))
-    yield from _plant_errors(sizes, gpu=kind == "gpu")
+    side, width, planted_bytes = SIZES[kind]
+    yield from _speed(side, peak)
+    yield _memory(planted_bytes, devices.tf_device(kind))
+    yield from _plant_errors(width, gpu=kind == "gpu")
 
 
 def compile_programs() -> Iterator[Compiled]:
@@ -90,12 +74,12 @@ _FUNCTIONS: tuple[tuple[Callable[..., Any], tuple[tuple[int, ...], ...]], ...] =
 )
 
 
-def _speed(sizes: Sizes, peak: float) -> Iterator[Checked]:
+def _speed(side: int, peak: float) -> Iterator[Checked]:
     """Time products of matrices: the speed, and whether time is proportional to their number.
 
     Of repeats the shortest counts: other load only adds time.
     """
-    matrix = tf.fill((sizes.side, sizes.side), 1 / sizes.side)
+    matrix = tf.fill((side, side), 1 / side)
     product = ModeExecutable.bind(lambda x: tf.linalg.matmul(x, x), Mode.GRAPH, [matrix] * INPUTS)
     product.first_call_s()
     repeats = [[_block_s(product, calls) for calls in CALLS] for _ in range(REPEATS)]
@@ -104,8 +88,8 @@ def _speed(sizes: Sizes, peak: float) -> Iterator[Checked]:
     call_s = statistics.median(
         (seconds[other] - seconds[one]) / (other - one) for one, other in pairs
     )
-    flops = 2 * sizes.side**3 / call_s if call_s > 0 else math.inf
-    name = f"float32 matmul of {sizes.side}^3"
+    flops = 2 * side**3 / call_s if call_s > 0 else math.inf
+    name = f"float32 matmul of {side}^3"
     figure = f"{flops / 1e12:.3g} TFLOP/s"
     if math.isinf(peak):
         yield impossible(f"{name}: speed", figure, "at most the peak, which is unknown")
@@ -117,9 +101,9 @@ def _speed(sizes: Sizes, peak: float) -> Iterator[Checked]:
     yield check_of(name, f"{offset:.2f} calls", expected, ok=abs(offset) <= LARGEST_OFFSET)
 
 
-def _memory(sizes: Sizes, device: str) -> Checked:
+def _memory(planted_bytes: int, device: str) -> Checked:
     """Compare what the memory figure rises by with the size of a tensor."""
-    count, mib = sizes.planted_bytes // 4, sizes.planted_bytes >> 20
+    count, mib = planted_bytes // 4, planted_bytes >> 20
 
     def allocate() -> Any:
         return tf.fill((count,), 1.0)
@@ -138,37 +122,33 @@ def _memory(sizes: Sizes, device: str) -> Checked:
         devices.synchronize()
         rise = (memory.counted_bytes(device, "peak") or 0) - before
         del kept
-    ok = abs(rise - sizes.planted_bytes) <= 0.01 * sizes.planted_bytes
+    ok = abs(rise - planted_bytes) <= 0.01 * planted_bytes
     return check_of(
         f"memory of a tensor of {mib} MiB", f"{rise / 2**20:.1f} MiB", f"{mib} ± 1 %", ok=ok
     )
 
 
-def _plant_errors(sizes: Sizes, *, gpu: bool) -> Iterator[Checked]:
+def _plant_errors(width: int, *, gpu: bool) -> Iterator[Checked]:
     """Show a wrong model, and a right one, to the check of outputs."""
-    call, inputs = _small_model(sizes.layer)
+    call, inputs = _small_model(width)
     eager = ModeExecutable.bind(call, Mode.EAGER, inputs).outputs()
 
     def wrong(batch: Any) -> Any:
         output = call(batch)
         return output + PLANT * tf.reduce_max(tf.abs(output))
 
+    compare = partial(agreement.compare, precision=Precision.FLOAT32, classes=False, gpu=gpu)
     for mode in (Mode.GRAPH, Mode.XLA):
-        told = []
-        for planted in (wrong, call):
-            outputs = ModeExecutable.bind(planted, mode, inputs).outputs()
-            told.append(
-                agreement.compare(
-                    outputs, eager, precision=Precision.FLOAT32, classes=False, gpu=gpu
-                )
-            )
-        caught, passed = not told[0].ok, told[1].ok
+        planted, plain = (
+            compare(ModeExecutable.bind(model, mode, inputs).outputs(), eager)
+            for model in (wrong, call)
+        )
         yield check_of(
             f"an output error of {PLANT:g} in {mode}",
-            f"{'caught' if caught else 'missed'}; without it {told[1].rmse_rel:.0e}, "
-            f"{'passed' if passed else 'refused'}",
+            f"{'missed' if planted.ok else 'caught'}; without it {plain.rmse_rel:.0e}, "
+            f"{'passed' if plain.ok else 'refused'}",
             "caught; passed",
-            ok=caught and passed,
+            ok=plain.ok and not planted.ok,
         )
 
 
