@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import tensorflow as tf
+from scipy.stats import theilslopes
 
 from xla_sweeps.backends.tensorflow import devices, memory
 from xla_sweeps.backends.tensorflow.modes import ModeExecutable
@@ -84,10 +85,7 @@ def _speed(side: int, peak: float) -> Iterator[Checked]:
     product.first_call_s()
     repeats = [[_block_s(product, calls) for calls in CALLS] for _ in range(REPEATS)]
     seconds = dict(zip(CALLS, map(min, zip(*repeats, strict=True)), strict=True))
-    pairs = [(one, other) for one in CALLS for other in CALLS if one < other]
-    call_s = statistics.median(
-        (seconds[other] - seconds[one]) / (other - one) for one, other in pairs
-    )
+    call_s = float(theilslopes(list(seconds.values()), CALLS).slope)
     flops = 2 * side**3 / call_s if call_s > 0 else math.inf
     name = f"float32 matmul of {side}^3"
     figure = f"{flops / 1e12:.3g} TFLOP/s"
