@@ -27,7 +27,6 @@ from xla_sweeps.schema.modes import Execution, Mode, mode_of
 from xla_sweeps.worker.backend import Tell
 
 
-@dataclass
 class JaxBench(KerasBench[JaxExecutable]):
     """The scenario `call` on JAX."""
 
@@ -133,14 +132,12 @@ class PredictExecutable(Calls, JaxExecutable):
         return evidence, ["Keras uses jax.jit although jit_compile=False"] if wrong else []
 
 
-@dataclass
 class PredictBench(PredictingOnly[JaxExecutable], JaxBench):
     """The scenario `predict`: op by op, or compiled as `compile(jit_compile=True)` asks."""
 
     executable_class = PredictExecutable
 
 
-@dataclass
 class NewShapesBench(ShapesBench[JaxExecutable], JaxBench):
     """The scenario `new_shapes`: `jax.jit` makes a program for each shape."""
 
@@ -153,6 +150,5 @@ class NewShapesBench(ShapesBench[JaxExecutable], JaxBench):
         return JaxExecutable(mode=mode, run=partial(jitted, values), inputs=(), jitted=jitted)
 
 
-@dataclass
 class ColdStartBench(StartBench[JaxExecutable], JaxBench):
     """The scenario `cold_start`: a process answers once."""

@@ -120,7 +120,6 @@ class Trainer(training.Trainer):
         return [np.asarray(value) for variable, value in pairs if is_floating(variable)]
 
 
-@dataclass
 class TrainBench(training.Training[JaxExecutable], JaxBench):
     """A model that is trained on JAX."""
 

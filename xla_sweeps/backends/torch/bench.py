@@ -32,7 +32,6 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous().view(torch.uint8)
 
 
-@dataclass
 class TorchBench(KerasBench[TorchExecutable]):
     """The scenario `call` on PyTorch."""
 
@@ -110,7 +109,6 @@ class PredictExecutable(Calls, TorchExecutable):
         return {**evidence, "jit_compile_asked": asked, "jit_compile": self.jit_compile}, problems
 
 
-@dataclass
 class PredictBench(PredictingOnly[TorchExecutable], TorchBench):
     """The scenario `predict`: op by op, or compiled as `compile(jit_compile=True)` asks."""
 
@@ -122,7 +120,6 @@ class PredictBench(PredictingOnly[TorchExecutable], TorchBench):
         return compile_call(step) if step else made
 
 
-@dataclass
 class NewShapesBench(ShapesBench[TorchExecutable], TorchBench):
     """The scenario `new_shapes`: `torch.compile` sees after the second what varies."""
 
@@ -143,6 +140,5 @@ class NewShapesBench(ShapesBench[TorchExecutable], TorchBench):
             return self.free_model.call(batch)
 
 
-@dataclass
 class ColdStartBench(StartBench[TorchExecutable], TorchBench):
     """The scenario `cold_start`: a process answers once."""

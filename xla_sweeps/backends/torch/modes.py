@@ -10,7 +10,6 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from types import FunctionType
 from typing import Any, Self
@@ -54,7 +53,6 @@ class _Forward(torch.nn.Module):  # type: ignore[misc]
         return self.call(batch)
 
 
-@dataclass
 class TorchExecutable(Executable):
     """One model in one mode on PyTorch."""
 

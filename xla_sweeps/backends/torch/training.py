@@ -6,7 +6,6 @@ The forward pass, and its gradients with it, are compiled where the mode says so
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -69,7 +68,6 @@ class Trainer(training.Trainer):
             self.optimizer.learning_rate = rate
 
 
-@dataclass
 class TrainBench(training.Training[TorchExecutable], TorchBench):
     """A model that is trained on PyTorch."""
 

@@ -124,7 +124,6 @@ class Fit(Fed, KerasExecutable, Epoch):
         self.last = self.fit_all()
 
 
-@dataclass
 class FitBench(TrainBench):
     """Epochs; without pictures the trainer has at least as many batches as one of them."""
 

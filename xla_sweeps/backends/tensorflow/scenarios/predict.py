@@ -115,7 +115,6 @@ class KerasCalls(KerasExecutable, Repeated):
     """`predict` or `predict_on_batch` of a model with its own setting of `jit_compile`."""
 
 
-@dataclass
 class PredictBench(Predicting[modes.ModeExecutable], Bench):
     """Batches that start in NumPy, or lie on the device."""
 
