@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -33,6 +32,9 @@ class JaxBench(KerasBench[JaxExecutable]):
     starts_up = True
     engine = ENGINE
 
+    op_by_op = staticmethod(jax.disable_jit)
+    """Within it, what `jax.jit` compiles in the model runs operation by operation."""
+
     def synchronization(self) -> Mapping[str, Any]:
         """Prove that a synchronization waits: JAX queues, on a CPU too."""
         if not runs_in_order(busy_side(self.trial)):
@@ -43,11 +45,6 @@ class JaxBench(KerasBench[JaxExecutable]):
         """Bind the model to a mode; `jax.jit` traces here."""
         variables = self.built.loaded.variables
         return JaxExecutable.bind(self.built.call, mode, self.inputs, variables=variables)
-
-    def op_by_op(self) -> AbstractContextManager[object]:
-        """Within it, what `jax.jit` compiles in the model runs operation by operation."""
-        off: AbstractContextManager[object] = jax.disable_jit()
-        return off
 
     def outputs_now(self, executable: JaxExecutable) -> list[np.ndarray]:
         """Outputs of a mode for the first inputs, with the weights as they are now."""
