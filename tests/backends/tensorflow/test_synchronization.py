@@ -10,6 +10,7 @@ from factories import TRIAL
 from timed_devices import Clock, Device
 
 from xla_sweeps.backends.tensorflow.bench import Bench, prove
+from xla_sweeps.backends.tensorflow.modes import ModeExecutable
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.worker.stand_in import VARIABLE
@@ -24,13 +25,17 @@ class Fake(Device):
     work_s: float = 5e-3
     enqueue_s: float = 1e-5
     read_waits: bool = True
-    sync_by_reading: bool = False
 
     def synchronize(self) -> None:
-        if not self.sync_by_reading:
+        if not ModeExecutable.sync_by_reading:
             super().synchronize()
         elif self.read_waits:
             self.drain()
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ModeExecutable, "sync_by_reading", False)
 
 
 def proved(clock: Clock, **executables: Fake) -> dict[str, Any]:
@@ -51,7 +56,7 @@ def test_where_one_mode_does_not_wait_all_modes_read_a_scalar() -> None:
     modes = {"graph": Fake(clock), "xla": Fake(clock, waits=False)}
     sync = proved(clock, **modes)
     assert (sync["works"], sync["by_reading"]) == (True, True)
-    assert all(mode.sync_by_reading for mode in modes.values())
+    assert ModeExecutable.sync_by_reading
 
 
 def test_where_nothing_waits_nothing_is_measured() -> None:

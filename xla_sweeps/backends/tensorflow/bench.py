@@ -54,9 +54,6 @@ _compiled: Wrap = partial(tf.function, jit_compile=True, autograph=False)
 class Bench(KerasBench[modes.ModeExecutable]):
     """The scenario `call` in TensorFlow."""
 
-    sync_by_reading: bool = False
-    """Wait by reading a result, on a device where `sync_devices` does not wait."""
-
     not_counted_bytes: int = 0
     """What the device's allocator does not count of what is kept; see `note_kept`."""
 
@@ -89,9 +86,7 @@ class Bench(KerasBench[modes.ModeExecutable]):
         if not self.trial.on_accelerator:
             return TRIVIAL_SYNCHRONIZATION
         asked = map(mode_of, self.modes)  # graph mode stands for what needs a Keras model or NumPy
-        sync = prove(self.busy(mode if mode.entry.queues else Mode.GRAPH for mode in asked))
-        self.sync_by_reading = sync["by_reading"]
-        return sync
+        return prove(self.busy(mode if mode.entry.queues else Mode.GRAPH for mode in asked))
 
     def call_model(self, batch: Any) -> Any:
         """Outputs of the model in an eager call."""
@@ -107,12 +102,6 @@ class Bench(KerasBench[modes.ModeExecutable]):
             yield
         finally:
             tf.config.run_functions_eagerly(earlier)
-
-    def bind(self, mode: str) -> modes.ModeExecutable:
-        """The model in the mode of this label."""
-        executable = super().bind(mode)
-        executable.sync_by_reading = self.sync_by_reading
-        return executable
 
     def find_flaw(self, executable: modes.ModeExecutable, tell: Tell) -> Failure | None:
         """Weights that a mode never reads, or what XLA makes of a model that was never called."""
@@ -256,8 +245,7 @@ def prove(
     try:
         return waits(executables, wait="sync_devices()", clock=clock)
     except XlaSweepsError:
-        for executable in executables.values():
-            executable.sync_by_reading = True
+        modes.ModeExecutable.sync_by_reading = True
     record = waits(executables, wait="reading a result", clock=clock)
     note = "sync_devices() does not wait; a scalar is read instead"
     return {**record, "by_reading": True, "note": note}

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import tensorflow as tf
@@ -56,8 +56,8 @@ class ModeExecutable(Executable):
     """Number of operations that compute something in the graphs that ran; known after a call."""
     places: frozenset[str] = frozenset()
     """Devices of these and of calls of functions; known after a call."""
-    sync_by_reading: bool = False
-    """Wait by reading a result, on a device where `sync_devices` does not wait."""
+    sync_by_reading: ClassVar[bool] = False
+    """Wait by reading a result, in every mode, where `sync_devices` does not wait on the device."""
 
     flatten = staticmethod(parts_of)
 

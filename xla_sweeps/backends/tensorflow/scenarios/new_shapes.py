@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import tensorflow as tf
@@ -34,13 +33,12 @@ class NewShapesBench(ShapesBench[modes.ModeExecutable], Bench):
 
     def new_function(self, mode: Mode) -> modes.ModeExecutable:
         """The model in a mode as a function that is new and takes any shape; nothing is traced."""
-        call, by_reading = self.free_model.call, self.sync_by_reading
-        bind = partial(modes.ModeExecutable, mode, inputs=(), sync_by_reading=by_reading)
+        call = self.free_model.call
         if mode.execution is Execution.EAGER:
-            return bind(run=call)
+            return modes.ModeExecutable(mode, call, ())
         signature = [self._signature()] if mode.execution is Execution.DYNAMIC else None
         function = modes.function_of(call, mode, signature)
-        return bind(run=function, function=function)
+        return modes.ModeExecutable(mode, function, (), function=function)
 
     def _signature(self) -> Any:
         """A signature that leaves open what differs among the shapes, and the batch size."""
