@@ -19,15 +19,6 @@ from xla_sweeps.backends.keras.explain.events import Event, Work
 from xla_sweeps.backends.keras.explain.explainer import resize_batch
 from xla_sweeps.backends.keras.explain.program import work_by_name
 from xla_sweeps.backends.keras.explain.trace import call_each
-from xla_sweeps.backends.keras.explain.traps import (
-    Finding,
-    Looks,
-    find_open_sizes,
-    looks,
-    none,
-    trap_found,
-    unknown,
-)
 from xla_sweeps.backends.keras.explain.under_xla import XlaExplainer
 from xla_sweeps.backends.keras.hlo import Module
 from xla_sweeps.backends.keras.xplane import record_profile
@@ -46,7 +37,7 @@ LACKS = {
 }
 """Parts that are not available on JAX, with the reason."""
 
-LOOKS: Looks = {**traps.LOOKS}
+LOOKS: traps.Looks = {**traps.LOOKS}
 """What looks for a trap in a model of JAX."""
 
 
@@ -135,42 +126,42 @@ class JaxExplainer(XlaExplainer):
         return (Place(op="", node="", line=line_of(error)),)
 
 
-@looks(LOOKS, TrapName.RECOMPILES_PER_VALUE, after=Phase.COMPILE)
-def find_programs_per_value(model: JaxExplainer) -> Finding:
+@traps.looks(LOOKS, TrapName.RECOMPILES_PER_VALUE, after=Phase.COMPILE)
+def find_programs_per_value(model: JaxExplainer) -> traps.Finding:
     """Find out if other values of equal shape compile another program."""
     if others := model.programs("jax.jit, other values"):
-        return trap_found(
+        return traps.trap_found(
             f"other values compiled {count_noun(others, 'more program')}", "fix the shapes"
         )
-    return none("the program is the same for other values")
+    return traps.none("the program is the same for other values")
 
 
-@looks(LOOKS, TrapName.RECOMPILES_PER_SHAPE, after=Phase.COMPILE)
-def find_programs_per_shape(model: JaxExplainer) -> Finding:
+@traps.looks(LOOKS, TrapName.RECOMPILES_PER_SHAPE, after=Phase.COMPILE)
+def find_programs_per_shape(model: JaxExplainer) -> traps.Finding:
     """Find out if another batch size compiles another program."""
-    finding = find_open_sizes(model)
+    finding = traps.find_open_sizes(model)
     if finding.state is State.POSSIBLE and model.programs("jax.jit, a batch of"):
         what = "XLA compiled again for another batch size, as for the last batch of a data set"
-        return trap_found(what, finding.fix)
+        return traps.trap_found(what, finding.fix)
     return finding
 
 
-@looks(LOOKS, TrapName.XLA_IN_EVERY_MODE, after=Phase.COMPILE)
-def find_compiled_operations(model: JaxExplainer) -> Finding:
+@traps.looks(LOOKS, TrapName.XLA_IN_EVERY_MODE, after=Phase.COMPILE)
+def find_compiled_operations(model: JaxExplainer) -> traps.Finding:
     """Find out if a call op by op compiles."""
     if ops := model.programs("model(x), first call"):
-        return trap_found(
+        return traps.trap_found(
             f"JAX compiles each operation with XLA: {count_noun(ops, 'program')} in the first call "
             "of model(x)",
             "call the model under jax.jit, which compiles one program",
         )
-    return none()
+    return traps.none()
 
 
-@looks(LOOKS, TrapName.LITTLE_CLUSTERED, after=Phase.COMPILE)
-def find_little_clustered(model: JaxExplainer) -> Finding:
+@traps.looks(LOOKS, TrapName.LITTLE_CLUSTERED, after=Phase.COMPILE)
+def find_little_clustered(model: JaxExplainer) -> traps.Finding:
     """Nothing: there are no clusters."""
-    return unknown(LACKS["clustering"])
+    return traps.unknown(LACKS["clustering"])
 
 
 def _compilation_of(name: str, call: Callable[[Any], Any], batch: Any) -> Compilation:

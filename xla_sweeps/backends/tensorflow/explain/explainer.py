@@ -15,15 +15,7 @@ from xla_sweeps.backends.keras.hlo import Module
 from xla_sweeps.backends.tensorflow import profiler
 from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.backends.tensorflow.declaration import BACKEND
-from xla_sweeps.backends.tensorflow.explain import refusals
-from xla_sweeps.backends.tensorflow.explain.graph import (
-    Origins,
-    TracedOp,
-    graph_work,
-    named_in,
-    noting_layers,
-    traced_ops,
-)
+from xla_sweeps.backends.tensorflow.explain import graph, refusals
 from xla_sweeps.backends.tensorflow.explain.traps import LOOKS, clustering_of, narrows
 from xla_sweeps.backends.tensorflow.modes import activate
 from xla_sweeps.backends.tensorflow.operations import computing, lower
@@ -50,14 +42,14 @@ class TensorFlowExplainer(XlaExplainer):
             device=refusals.DEVICES["gpu" if "GPU" in bench.device else "cpu"],
             registered=refusals.registered_devices(),
         )
-        self.ops, self.graphs = list[TracedOp](), list[Any]()
+        self.ops, self.graphs = list[graph.TracedOp](), list[Any]()
 
     def trace(self) -> None:
         """Trace the graph, and note what XLA has no kernel for."""
-        with noting_layers(self.layers) as noted:
+        with graph.noting_layers(self.layers) as noted:
             self.baseline = self.bench.bind(Mode.GRAPH)
-        self.ops = traced_ops(self.baseline.concrete, noted)
-        self.origins = Origins(self.ops)
+        self.ops = graph.traced_ops(self.baseline.concrete, noted)
+        self.origins = graph.Origins(self.ops)
         self.note(operations=len(self.ops), refusals=refusals.refusals(self.ops))
 
     def compile(self) -> None:
@@ -88,7 +80,7 @@ class TensorFlowExplainer(XlaExplainer):
     def traced_calls(self) -> tuple[Sequence[Event], Mapping[Mode, Mapping[str, Work]]]:
         """Events of the same calls, and the work of nodes of the graph and of the program."""
         return list(self._space.events()), {
-            Mode.GRAPH: graph_work(self.graphs, self.origins),
+            Mode.GRAPH: graph.graph_work(self.graphs, self.origins),
             Mode.XLA: work_by_name(self.optimized, self.origins, self.origins.line),
         }
 
@@ -108,7 +100,7 @@ class TensorFlowExplainer(XlaExplainer):
 
     def places_of(self, error: Exception) -> tuple[Place, ...]:
         """The operations that the text of an error names."""
-        return named_in(error_text(error), self.ops)
+        return graph.named_in(error_text(error), self.ops)
 
     def resizing(self) -> list[Place]:
         """Loops, else operations that set a shape."""

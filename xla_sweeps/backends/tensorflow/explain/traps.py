@@ -12,23 +12,13 @@ from typing import Any
 import tensorflow as tf
 
 from xla_sweeps.backends.keras.explain import traps
-from xla_sweeps.backends.keras.explain.traps import (
-    Finding,
-    Looks,
-    find_ignored_jit_compile,
-    found_at,
-    looks,
-    none,
-    trap_found,
-    unknown,
-)
 from xla_sweeps.backends.tensorflow.explain.graph import TracedOp, called_functions, named_in
 from xla_sweeps.backends.tensorflow.operations import clusters, compiled_inside, computes
 from xla_sweeps.schema.explanation import Clustering, Place, State, TrapName
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.trial.failures import error_line, error_text
 
-LOOKS: Looks = {**traps.LOOKS}
+LOOKS: traps.Looks = {**traps.LOOKS}
 """What looks for a trap in a model of TensorFlow."""
 
 FEW = 0.5
@@ -53,21 +43,21 @@ _RANDOM = re.compile(
 _NO_NUMBERS = re.compile(r"Get(?:Key|Counter|Alg)|Dataset")
 
 
-@looks(LOOKS, TrapName.OTHER_RANDOM_NUMBERS, after=Phase.TRACE)
-def find_random_numbers(model: Any) -> Finding:
+@traps.looks(LOOKS, TrapName.OTHER_RANDOM_NUMBERS, after=Phase.TRACE)
+def find_random_numbers(model: Any) -> traps.Finding:
     """Find random operations, which draw other numbers under XLA from the same seed."""
-    return found_at(
+    return traps.found_at(
         random_places(model.ops),
         "XLA draws other random numbers from the same seed, stateless ones included",
         "draw them outside the compiled call, or compare distributions instead of values",
     )
 
 
-@looks(LOOKS, TrapName.XLA_IN_EVERY_MODE, after=Phase.TRACE)
-def find_compiled_inside(model: Any) -> Finding:
+@traps.looks(LOOKS, TrapName.XLA_IN_EVERY_MODE, after=Phase.TRACE)
+def find_compiled_inside(model: Any) -> traps.Finding:
     """Find functions inside the model that XLA compiles whatever is asked for."""
     compiled = compiled_inside(model.baseline.concrete)
-    return found_at(
+    return traps.found_at(
         [one.place for one in model.ops if compiled & {*called_functions(one.definition)}],
         "the model calls functions with jit_compile=True itself: eager and graph mode use XLA too, "
         "and compile in their first calls",
@@ -75,44 +65,44 @@ def find_compiled_inside(model: Any) -> Finding:
     )
 
 
-@looks(LOOKS, TrapName.RECOMPILES_PER_VALUE, after=Phase.COMPILE)
-def find_programs_per_value(model: Any) -> Finding:
+@traps.looks(LOOKS, TrapName.RECOMPILES_PER_VALUE, after=Phase.COMPILE)
+def find_programs_per_value(model: Any) -> traps.Finding:
     """Find out if XLA compiles another program for other values of equal shape."""
     if not model.lowered:
-        return unknown("XLA does not compile the model")
+        return traps.unknown("XLA does not compile the model")
     first, second = (
         {each.SerializeToString(deterministic=True): each for each in module.instructions.values()}
         for module in model.lowered
     )
     if first.keys() == second.keys():
-        return none("the program is the same for other values")
+        return traps.none("the program is the same for other values")
     changed = [each for content, each in first.items() if content not in second]
     names = dict.fromkeys(each.metadata.op_name for each in changed)
     by_name = {str(traced.definition.name): traced.place for traced in model.ops}
-    return trap_found(
+    return traps.trap_found(
         "XLA compiles again for each new value: a shape or a size follows from the input's values",
         "make that size a constant, pad to a fixed size, or pass it as a Python number",
         [by_name[each] for each in names if each in by_name],
     )
 
 
-@looks(LOOKS, TrapName.DROPPED_CHECKS, after=Phase.VERIFY)
-def find_dropped_checks(model: Any) -> Finding:
+@traps.looks(LOOKS, TrapName.DROPPED_CHECKS, after=Phase.VERIFY)
+def find_dropped_checks(model: Any) -> traps.Finding:
     """Find checks and errors that do not arise under XLA."""
     what, where = _find_vanished_error(model)
     fix, checks = "check the inputs before the compiled call", model.places(*CHECKS)
     if what and not any(place.op in INDICES for place in where):
-        return trap_found(what, fix, [*where, *checks])
-    return found_at(checks, "assertions and checks of numbers do not run under XLA", fix)
+        return traps.trap_found(what, fix, [*where, *checks])
+    return traps.found_at(checks, "assertions and checks of numbers do not run under XLA", fix)
 
 
-@looks(LOOKS, TrapName.CLAMPED_INDICES, after=Phase.VERIFY)
-def find_clamped_indices(model: Any) -> Finding:
+@traps.looks(LOOKS, TrapName.CLAMPED_INDICES, after=Phase.VERIFY)
+def find_clamped_indices(model: Any) -> traps.Finding:
     """Find look-ups whose indices XLA clamps or drops where they are out of range."""
     fix = "check the indices before the compiled call, or tf.clip_by_value to say what is meant"
     what, where = _find_vanished_error(model)
     if seen := [place for place in where if place.op in INDICES]:
-        return trap_found(what, fix, seen)
+        return traps.trap_found(what, fix, seen)
     places = [
         traced.place
         for traced in model.ops
@@ -121,37 +111,37 @@ def find_clamped_indices(model: Any) -> Finding:
         and not traced.known[at]
     ]
     if not places:
-        return none()
+        return traps.none()
     otherwise = "fails" if model.on_cpu else "returns zeros or an error"
     what = (
         "if an index is ever out of range, XLA takes the nearest element or drops the update, "
         f"where graph mode {otherwise}"
     )
-    return Finding(State.POSSIBLE, what, fix, places)
+    return traps.Finding(State.POSSIBLE, what, fix, places)
 
 
-@looks(LOOKS, TrapName.LITTLE_CLUSTERED, after=Phase.MEASURE)
-def find_little_clustered(model: Any) -> Finding:
+@traps.looks(LOOKS, TrapName.LITTLE_CLUSTERED, after=Phase.MEASURE)
+def find_little_clustered(model: Any) -> traps.Finding:
     """Find out if auto-clustering leaves most of the model outside its clusters."""
     clustering = model.explanation.clustering
     if clustering is None:
-        return unknown(model.explanation.missing["clustering"])
+        return traps.unknown(model.explanation.missing["clustering"])
     if clustering.share >= FEW or clustering.operations < LEAST:
-        return none()
-    return trap_found(
+        return traps.none()
+    return traps.trap_found(
         "auto-clustering leaves most operations as they are",
         "use jit_compile=True; a cluster needs several neighbours that XLA compiles",
         clustering.places,
     )
 
 
-@looks(LOOKS, TrapName.JIT_COMPILE_IGNORED, after=Phase.MEASURE)
-def find_no_jit_compile(model: Any) -> Finding:
+@traps.looks(LOOKS, TrapName.JIT_COMPILE_IGNORED, after=Phase.MEASURE)
+def find_no_jit_compile(model: Any) -> traps.Finding:
     """Find out if `compile(jit_compile=True)` has no effect without an error."""
     if tf.config.functions_run_eagerly():
         what = "tf.config.run_functions_eagerly is on: no tf.function is compiled"
-        return trap_found(what, "remove tf.config.run_functions_eagerly(True)")
-    return find_ignored_jit_compile(model)
+        return traps.trap_found(what, "remove tf.config.run_functions_eagerly(True)")
+    return traps.find_ignored_jit_compile(model)
 
 
 def random_places(ops: Sequence[TracedOp]) -> list[Place]:
