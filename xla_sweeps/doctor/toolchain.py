@@ -20,10 +20,9 @@ PROGRAMS = ("matmul", "convolution")
 
 
 class Compiled(msgspec.Struct, frozen=True):
-    """One program: the seconds to compile and run it, or the error."""
+    """One program that was compiled and run, or its error."""
 
     program: str
-    seconds: float = 0.0
     error: str = ""
 
 
