@@ -56,11 +56,7 @@ class TensorFlowExplainer(XlaExplainer):
         """Lower the model for two batches."""
         self.compiled = self.bench.bind(Mode.XLA)
         inputs, function = self.bench.inputs[:2], self.compiled.function
-        self._lowered = [lower(function, batch) for batch in inputs]
-
-    def lower(self) -> Sequence[Module]:
-        """The programs of two batches."""
-        return self._lowered
+        self.lowered = [lower(function, batch) for batch in inputs]
 
     def run_first(self) -> list[Any]:
         """Outputs of the first call in graph mode, which shows the graph that runs."""
