@@ -41,7 +41,7 @@ def _load(handle: str, spec: ModelSpec) -> LoadedModel:
         saved = _library().load(handle)
     except Exception as error:
         raise not_loaded(spec, handle, error, check="the network or TFHUB_CACHE_DIR") from error
-    return saved_model.adapt(saved, where=handle, inputs=spec.inputs, resolution=spec.resolution_px)
+    return saved_model.adapt(saved, spec, where=handle)
 
 
 def _library() -> Any:

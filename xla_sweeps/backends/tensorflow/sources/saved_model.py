@@ -12,7 +12,7 @@ import tensorflow as tf
 from xla_sweeps.backends.keras.sources import LoadedModel
 from xla_sweeps.backends.keras.sources.inputs import from_specs, name_leaves, place_inputs
 from xla_sweeps.errors import ConfigError, unknown_name
-from xla_sweeps.schema.trial import InputSpec, ModelSpec
+from xla_sweeps.schema.trial import ModelSpec
 
 
 def load(spec: ModelSpec) -> LoadedModel:
@@ -23,18 +23,10 @@ def load(spec: ModelSpec) -> LoadedModel:
         if name not in saved.signatures:
             raise unknown_name(f"signature of {path}", name, tuple(saved.signatures), listed=8)
         saved = saved.signatures[name]
-    free = spec.recipe.get("free_size")
-    return adapt(saved, where=path, inputs=spec.inputs, resolution=spec.resolution_px, free=free)
+    return adapt(saved, spec, where=path)
 
 
-def adapt(
-    saved: Any,
-    *,
-    where: str,
-    inputs: Sequence[InputSpec],
-    resolution: int | None,
-    free: int | None = None,
-) -> LoadedModel:
+def adapt(saved: Any, spec: ModelSpec, *, where: str) -> LoadedModel:
     """A restored SavedModel as a model.
 
     `__call__` is tried first, then Keras 3's `serve`, then the serving signature, whose outputs are
@@ -44,12 +36,13 @@ def adapt(
         ConfigError: it has nothing to call, or the inputs are unknown.
     """
     endpoint = _endpoint(saved, where)
-    concrete, structure = _choose_trace(endpoint, where, len(inputs))
+    concrete, structure = _choose_trace(endpoint, where, len(spec.inputs))
     leaves = keras.tree.flatten_with_path(structure)
     tensors = name_leaves(each for each in leaves if _is_tensor(each[1]))
-    batch = next((spec.shape[0] for spec in tensors.values() if spec.shape.rank), None)
-    chosen = tuple(inputs) or from_specs(tensors, resolution=resolution, where=where, free=free)
-    places = place_inputs(chosen, list(tensors), where)
+    batch = next((each.shape[0] for each in tensors.values() if each.shape.rank), None)
+    free, side = spec.recipe.get("free_size"), spec.resolution_px
+    inputs = spec.inputs or from_specs(tensors, resolution=side, where=where, free=free)
+    places = place_inputs(inputs, list(tensors), where)
 
     def forward(batch: Any) -> Any:
         given = keras.tree.flatten(batch)
@@ -60,7 +53,7 @@ def adapt(
 
     return LoadedModel(
         forward=forward,
-        inputs=chosen,
+        inputs=inputs,
         variables=list(concrete.variables),
         rebuildable=False,
         batch=batch,
