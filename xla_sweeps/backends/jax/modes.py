@@ -58,7 +58,7 @@ class JaxExecutable(Executable):
     Attributes:
         run: one call on a batch; of a training step, on a state and a batch.
         traced: what `jax.jit` traced, or None for eager execution.
-        state: the arguments of the compiled program before the batch.
+        state: the arguments of the program before the batch.
         compiled: the program; it cannot compile again, and refuses another shape.
         jitted: the function of `jax.jit` in its place, where that compiles for each new shape.
     """
@@ -78,30 +78,23 @@ class JaxExecutable(Executable):
         inputs: Sequence[Any],
         *,
         variables: Sequence[Any] = (),
-        **more: Any,
     ) -> Self:
         """Bind a model to a mode; `jax.jit` traces here, and that is timed."""
         if mode.execution is Execution.EAGER:
-            return cls(mode=mode, run=call, inputs=inputs, **more)
-
+            return cls(mode=mode, run=call, inputs=inputs)
         state = ([variable.value for variable in variables],)
-        return cls.jit(functional(call, variables), mode, inputs, state, **more)
+        return cls.jit(functional(call, variables), mode, inputs, state)
 
     @classmethod
     def jit(
-        cls,
-        function: Callable[..., Any],
-        mode: Mode,
-        inputs: Sequence[Any],
-        state: tuple[Any, ...],
-        **more: Any,
+        cls, function: Callable[..., Any], mode: Mode, inputs: Sequence[Any], state: tuple[Any, ...]
     ) -> Self:
         """Trace a function of the state and a batch with `jax.jit`."""
         started = time.perf_counter()
         with _errors_of_jax():
             traced = jax.jit(function).trace(*state, inputs[0])
-        more["trace_s"] = time.perf_counter() - started
-        return cls(mode=mode, run=function, inputs=inputs, traced=traced, state=state, **more)
+        trace_s = time.perf_counter() - started
+        return cls(mode, function, inputs, trace_s, traced=traced, state=state)
 
     def synchronize(self) -> None:
         """Wait for the last call, and so for those before it."""

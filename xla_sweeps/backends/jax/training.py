@@ -29,12 +29,14 @@ And of metrics, where the step is the model's own.
 class TrainExecutable(JaxExecutable):
     """Training steps, each from the state that the one before has returned."""
 
-    first: State = ()
     now: State = ()
+
+    def __post_init__(self) -> None:
+        self.prepare()
 
     def prepare(self) -> None:
         """Start from the first state: steps return new arrays, and donate none."""
-        self.now = self.first
+        (self.now,) = self.state
 
     def step(self) -> None:
         """Start one step on the next of the rotating batches."""
@@ -99,10 +101,10 @@ class Trainer(training.Trainer):
 
     def bind(self, mode: Mode) -> TrainExecutable:
         """Bind `step` to a mode; each block starts from the same state."""
-        batches, first = self.batches, self.first
+        batches, state = self.batches, (self.first,)
         if mode.execution is Execution.EAGER:
-            return TrainExecutable(mode=mode, run=self.step, inputs=batches, first=first, now=first)
-        return TrainExecutable.jit(self.step, mode, batches, (first,), first=first, now=first)
+            return TrainExecutable(mode=mode, run=self.step, inputs=batches, state=state)
+        return TrainExecutable.jit(self.step, mode, batches, state)
 
     def start_state(self, rate: float | None = None) -> State:
         """The first state, with a learning rate of its own where one is given."""
