@@ -79,6 +79,7 @@ class Trainer(ABC):
         Raises:
             ConfigError: the model has nothing to train, or no loss fits its outputs.
         """
+        self.trial = trial
         self.model = trained_model(built, trial, takes_own_steps=self.takes_own_steps)
         if reason := self.backend.lacks.get(trial.precision):
             raise ConfigError(

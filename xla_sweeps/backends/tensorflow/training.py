@@ -10,7 +10,6 @@ import keras
 import tensorflow as tf
 
 from xla_sweeps.backends.keras import own_training, training
-from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.training import loss_in, raw
 from xla_sweeps.backends.tensorflow import devices, modes
 from xla_sweeps.backends.tensorflow.declaration import BACKEND
@@ -18,7 +17,6 @@ from xla_sweeps.backends.tensorflow.pictures import Feed
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.modes import Mode
-from xla_sweeps.schema.trial import Trial
 from xla_sweeps.worker import learning
 from xla_sweeps.worker.agreement import TOLERANCE
 from xla_sweeps.worker.learning import FirstSteps
@@ -54,22 +52,20 @@ class Trainer(training.Trainer):
     takes_own_steps = True
     engine = modes.ENGINE
 
-    def __init__(
-        self, built: BuiltModel, trial: Trial, *given: Any, feed: Feed | None = None, **named: Any
-    ) -> None:
+    def __init__(self, *given: Any, feed: Feed | None = None, **named: Any) -> None:
         """Keep the state; `feed` are the pictures that it trains on.
 
         Raises:
             ConfigError: no label fits the outputs; or what the base raises.
         """
-        super().__init__(built, trial, *given, **named)
-        self.feed, self.trial = feed, trial
+        super().__init__(*given, **named)
+        self.feed = feed
         if feed and not self.is_own:
             shape = self.objective.classes_shape
             if len(shape) != 2:
                 raise ConfigError(
                     "data: pictures have one class each, which does not fit the outputs of "
-                    f"{trial.model.name}: expected (batch, classes), found {shape}"
+                    f"{self.trial.model.name}: expected (batch, classes), found {shape}"
                 )
             feed.check_labels(shape[-1])
         self.state = State(self._changing())

@@ -12,13 +12,11 @@ from typing import Any
 import torch
 
 from xla_sweeps.backends.keras import training
-from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.torch.bench import TorchBench
 from xla_sweeps.backends.torch.declaration import BACKEND
 from xla_sweeps.backends.torch.modes import ENGINE, TorchExecutable, compile_call
 from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.modes import Execution, Mode
-from xla_sweeps.schema.trial import Trial
 from xla_sweeps.worker import agreement
 
 
@@ -28,21 +26,17 @@ class Trainer(training.Trainer):
     backend = BACKEND
     engine = ENGINE
 
-    def __init__(self, built: BuiltModel, trial: Trial, *given: Any, **named: Any) -> None:
+    def __init__(self, *given: Any, **named: Any) -> None:
         """Keep the state."""
-        super().__init__(built, trial, *given, **named)
-        self._seed = trial.seed
+        super().__init__(*given, **named)
         self._variables = [*self.model.variables, *self.optimizer.variables]
         self._first = [variable.value.detach().clone() for variable in self._variables]
 
-    def step(self, batch: Any) -> Any:
-        """One training step on (images, labels); returns the loss."""
-        return self._step(self.forward, batch)
-
-    def _step(self, forward: Callable[..., Any], batch: Any) -> Any:
+    def step(self, batch: Any, forward: Callable[..., Any] | None = None) -> Any:
+        """One training step on (images, labels) by a forward pass, or the model's; the loss."""
         images, labels = batch
         self.model.zero_grad()
-        loss = self.loss(forward(images, training=True), labels)
+        loss = self.loss((forward or self.forward)(images, training=True), labels)
         loss.backward()
         gradients = [variable.value.grad for variable in self.trainable]
         pairs = zip(gradients, self.trainable, strict=True)
@@ -53,14 +47,13 @@ class Trainer(training.Trainer):
     def bind(self, mode: Mode) -> TorchExecutable:
         """Bind a step to a mode; each block starts from the same state."""
         self.start_state()
-        run = self.step
-        if mode.execution is Execution.COMPILED:
-            run = partial(self._step, compile_call(self.forward))
+        is_compiled = mode.execution is Execution.COMPILED
+        run = partial(self.step, forward=compile_call(self.forward) if is_compiled else None)
         return TorchExecutable(mode=mode, run=run, inputs=self.batches, restore=self.start_state)
 
     def start_state(self, rate: float | None = None) -> None:
         """Restore the first state, random numbers too; with a learning rate of its own if given."""
-        torch.manual_seed(self._seed)
+        torch.manual_seed(self.trial.seed)
         with torch.no_grad():
             for variable, value in zip(self._variables, self._first, strict=True):
                 variable.value.copy_(value)
