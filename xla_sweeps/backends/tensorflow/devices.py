@@ -26,13 +26,13 @@ def tf_device(device: str) -> str:
     Raises:
         DeviceError: TensorFlow does not see the requested GPU.
     """
-    if device.startswith("gpu") and stands_in():
+    if not device.startswith("gpu"):
+        return "/device:CPU:0"
+    if stands_in():
         return "/device:CPU:1"
-    if device.startswith("gpu"):
-        if not tf.config.list_physical_devices("GPU"):
-            raise DeviceError(f"device={device}: TensorFlow {tf.__version__} {_why_no_gpu()}")
-        return "/device:GPU:0"
-    return "/device:CPU:0"
+    if not tf.config.list_physical_devices("GPU"):
+        raise DeviceError(f"device={device}: TensorFlow {tf.__version__} {_why_no_gpu()}")
+    return "/device:GPU:0"
 
 
 _NOT_LOADED = re.compile(
