@@ -42,20 +42,17 @@ def warn_of_lost(model: Any, library: Any) -> None:
         model: of Keras 3 or tf_keras.
         library: the one of them.
     """
-    parts = list(parts_of_compile(model))
-    made = [part for part in parts if not inspect.isfunction(part)]
-    for part in made:
-        try:
-            with library.saving.custom_object_scope(
-                {type(one).__name__: type(one) for one in made}
-            ):
+    made = [part for part in parts_of_compile(model) if not inspect.isfunction(part)]
+    with library.saving.custom_object_scope({type(one).__name__: type(one) for one in made}):
+        for part in made:
+            try:
                 _make_again(part)
-        except FOREIGN as error:
-            warnings.warn(
-                f"model: {type(part).__name__}.get_config() cannot make it again "
-                f"({error_line(error)}), so the model is measured as if it was not compiled",
-                stacklevel=2,
-            )
+            except FOREIGN as error:
+                warnings.warn(
+                    f"model: {type(part).__name__}.get_config() cannot make it again "
+                    f"({error_line(error)}), so the model is measured as if it was not compiled",
+                    stacklevel=2,
+                )
 
 
 def _make_again(part: Any) -> None:
