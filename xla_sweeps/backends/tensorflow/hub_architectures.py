@@ -42,43 +42,33 @@ def build(name: str) -> Any:
 
 
 def _vit(
-    images: Any, *, width: int, depth: int, patch: int = 16, resnet: tuple[int, ...] = ()
+    images: Any,
+    *,
+    width: int,
+    depth: int,
+    patch: int = 16,
+    resnet: tuple[int, ...] = (),
+    distilled: bool = False,
 ) -> Any:
-    """A vision transformer; with `resnet` on the patches of a convolutional stem."""
-    from keras_hub.models import ViTBackbone
+    """A vision transformer; with `resnet` on the patches of a convolutional stem.
+
+    A distilled DeiT has a second token, and a head for each (arXiv:2012.12877, figure 2).
+    """
+    from keras_hub.models import DeiTBackbone, ViTBackbone
 
     x = _resnet(images, resnet) if resnet else images
-    backbone = ViTBackbone(
+    inner = {"intermediate_dim" if distilled else "mlp_dim": 4 * width}
+    backbone = (DeiTBackbone if distilled else ViTBackbone)(
         image_shape=x.shape[1:],
         patch_size=1 if resnet else patch,
         num_layers=depth,
         num_heads=width // _VIT_HEAD,
         hidden_dim=width,
-        mlp_dim=4 * width,
+        **inner,
     )
-    return layers.Dense(CLASSES, name="head")(backbone(x)[:, 0])
-
-
-def _distilled_deit(images: Any, *, width: int, depth: int) -> list[Any]:
-    """DeiT with a distillation token and a head for each of the two tokens.
-
-    arXiv:2012.12877, figure 2.
-    """
-    from keras_hub.models import DeiTBackbone
-
-    backbone = DeiTBackbone(
-        image_shape=images.shape[1:],
-        patch_size=16,
-        num_layers=depth,
-        num_heads=width // _VIT_HEAD,
-        hidden_dim=width,
-        intermediate_dim=4 * width,
-    )
-    tokens = backbone(images)
-    return [
-        layers.Dense(CLASSES, name=name)(tokens[:, token])
-        for token, name in enumerate(("head", "head_distilled"))
-    ]
+    tokens, names = backbone(x), ("head", "head_distilled") if distilled else ("head",)
+    heads = [layers.Dense(CLASSES, name=name)(tokens[:, at]) for at, name in enumerate(names)]
+    return heads if distilled else heads[0]
 
 
 def _swin(
@@ -180,13 +170,13 @@ _ARCHITECTURES: Mapping[str, Callable[[Any], Any]] = {
     "vit_r26_s32": partial(_vit, **_SMALL, resnet=(2, 2, 2, 2)),
     "vit_r50_l32": partial(_vit, **_LARGE, resnet=(3, 4, 6, 3)),
     "deit_tiny_patch16_224": partial(_vit, **_TINY),
-    "deit_tiny_distilled_patch16_224": partial(_distilled_deit, **_TINY),
+    "deit_tiny_distilled_patch16_224": partial(_vit, **_TINY, distilled=True),
     "deit_small_patch16_224": partial(_vit, **_SMALL),
-    "deit_small_distilled_patch16_224": partial(_distilled_deit, **_SMALL),
+    "deit_small_distilled_patch16_224": partial(_vit, **_SMALL, distilled=True),
     "deit_base_patch16_224": partial(_vit, **_BASE),
-    "deit_base_distilled_patch16_224": partial(_distilled_deit, **_BASE),
+    "deit_base_distilled_patch16_224": partial(_vit, **_BASE, distilled=True),
     "deit_base_patch16_384": partial(_vit, **_BASE),
-    "deit_base_distilled_patch16_384": partial(_distilled_deit, **_BASE),
+    "deit_base_distilled_patch16_384": partial(_vit, **_BASE, distilled=True),
     "swin_tiny_patch4_window7_224": partial(_swin, width=96, depths=(2, 2, 6, 2)),
     "swin_small_patch4_window7_224": partial(_swin, width=96, depths=_DEEP),
     "swin_base_patch4_window7_224": partial(_swin, width=128, depths=_DEEP),
