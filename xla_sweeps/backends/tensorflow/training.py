@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from xla_sweeps.backends.keras import own_training, training
@@ -99,6 +100,10 @@ class Trainer(training.Trainer):
         """Values that it keeps on the device besides the model's variables and the inputs."""
         labels = [] if self.is_own else [drawn for _, drawn in self.batches]
         return [*_variables(self.optimizer), *self.state.saved, *tf.nest.flatten(labels)]
+
+    def values(self, state: None) -> list[np.ndarray]:
+        """Copies of the values that `changed` have now."""
+        return [np.array(raw(variable).numpy()) for variable in self.changed]
 
     def place_labels(self, labels: Any, outputs: Any) -> Any:
         """Labels where the outputs of their samples are."""
