@@ -65,7 +65,7 @@ def test_fit_on_arrays_trains_on_all_samples_of_an_epoch_which_keras_shuffles(
 ) -> None:
     bench, ready = measured
     trainer, executable = bench.trainer, ready[label].executable
-    images, labels = executable.samples
+    _, images, labels = executable.fit_all.args
     assert isinstance(images, np.ndarray)
     assert isinstance(labels, np.ndarray)
     made = list(dataset_of(trainer, FIT.batches))
