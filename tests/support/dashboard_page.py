@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import distribution
@@ -37,6 +37,13 @@ class Study:
     rows: list[Row]
     meta: dict[str, Any]
     path: Path
+
+
+Studies = Callable[[int], Study]
+"""Makes a page of so many made-up rows, each once."""
+
+Show = Callable[..., Browser]
+"""Opens a page in a browser."""
 
 
 def write_study(path: Path, count: int) -> Study:
@@ -122,6 +129,19 @@ def bring(browser: Browser, selector: str) -> None:
           }}
         }})()"""
     )
+
+
+def texts_of(browser: Browser, selector: str) -> list[str]:
+    """The text of each element, shown or not."""
+    elements = f"[...document.querySelectorAll({json.dumps(selector)})]"
+    texts: list[str] = browser.evaluate(f"{elements}.map((one) => one.textContent)")
+    return texts
+
+
+def saved_file(browser: Browser, chart: str, button: str) -> tuple[str, bytes]:
+    """The name and the content of what a button of a chart saves, as `nth-child(2)`."""
+    bring(browser, f"[data-chart={chart}] .take")
+    return browser.download(lambda: browser.click(f"[data-chart={chart}] .take button:{button}"))
 
 
 def saved_lines(browser: Browser) -> list[dict[str, str]]:

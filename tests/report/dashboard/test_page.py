@@ -19,11 +19,11 @@ from browser import DESKTOP, PHONE, Browser
 from dashboard_page import (
     COMPARISON,
     SECTIONS,
-    Study,
+    Show,
+    Studies,
     axe_violations,
     draw_everything,
     open_everything,
-    visit,
     write_page,
 )
 from factories import MODEL, failed_outcome, make_outcome, make_record
@@ -34,8 +34,6 @@ from xla_sweeps.schema.measurement import Status
 from xla_sweeps.store.store import Store
 
 pytestmark = pytest.mark.browser
-
-Studies = Callable[[int], Study]
 
 CONTROLS = """[...document.querySelectorAll(
   'a[href], button, input, select, summary, textarea, [tabindex="0"]')].filter((element) =>
@@ -84,13 +82,10 @@ STATES: dict[str, Callable[[], list[dict[str, Any]]]] = {
     ("size", "dark"), [(DESKTOP, True), pytest.param(PHONE, False, marks=pytest.mark.exhaustive)]
 )
 def test_the_page_draws_without_a_request_or_an_error(
-    browser: Browser, study: Studies, size: tuple[int, int], dark: bool
+    show: Show, size: tuple[int, int], dark: bool
 ) -> None:
-    visit(browser, study(900), size=size, dark=dark)
-    open_everything(browser)
-    assert browser.complaints == []
+    browser = show(900, size=size, dark=dark, draw=open_everything)
     assert browser.requests == []
-    assert browser.evaluate("document.documentElement.dataset.error ?? ''") == ""
     for name in SECTIONS:
         box = f"document.getElementById('{name}').getBoundingClientRect()"
         assert browser.evaluate(f"{box}.height") > 50, name
@@ -102,35 +97,28 @@ def test_the_page_draws_without_a_request_or_an_error(
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_the_page_of_an_unusual_study_draws_without_an_error(
-    browser: Browser, tmp_path: Path, state: str
-) -> None:
-    page = write_page(tmp_path / "odd.html", STATES[state]())
-    visit(browser, page)
-    open_everything(browser)
-    assert browser.complaints == []
-    assert browser.evaluate("document.documentElement.dataset.error ?? ''") == ""
+def test_the_page_of_an_unusual_study_draws_without_an_error(show: Show, state: str) -> None:
+    browser = show(STATES[state](), draw=open_everything)
     assert axe_violations(browser) == []
     words = browser.words("body")
     for number in ("NaN", "undefined", "Infinity", "null"):
         assert number not in words, words[max(0, words.index(number) - 200) :][:400]
 
 
-def test_a_page_of_one_row_takes_at_most_two_screens(browser: Browser, tmp_path: Path) -> None:
+def test_a_page_of_one_row_takes_at_most_two_screens(show: Show) -> None:
     """Charts with nothing to say, their sections and the links to these are not there."""
-    visit(browser, write_page(tmp_path / "one.html", one_row()), size=(1440, 900))
-    draw_everything(browser)
+    browser = show(one_row(), size=(1440, 900), draw=draw_everything)
     assert browser.evaluate("document.documentElement.scrollHeight") <= 2 * 900
     assert browser.evaluate(SHOWN_CHARTS) == ["pairs"]
     links = "[...document.querySelectorAll('nav a')].filter((link) => link.checkVisibility())"
-    assert browser.evaluate(f"{links}.map((link) => link.dataset.to)") == browser.evaluate(
-        "[...document.querySelectorAll('main section')].filter((one) => one.checkVisibility())"
-        ".map((section) => section.id)"
-    )
+    targets = browser.evaluate(f"{links}.map((link) => link.dataset.to)")
+    sections = "[...document.querySelectorAll('main section')]"
+    shown = f"{sections}.filter((one) => one.checkVisibility()).map((section) => section.id)"
+    assert targets == browser.evaluate(shown)
 
 
-def test_a_chart_comes_back_with_the_rows_it_needs(browser: Browser, study: Studies) -> None:
-    visit(browser, study(900), [("model", "none of these")])
+def test_a_chart_comes_back_with_the_rows_it_needs(show: Show) -> None:
+    browser = show(900, [("model", "none of these")])
     assert browser.evaluate(SHOWN_CHARTS) == []
     browser.evaluate("void (location.hash = '')")
     browser.wait("xlaSweeps.rows() > 0")
@@ -139,11 +127,9 @@ def test_a_chart_comes_back_with_the_rows_it_needs(browser: Browser, study: Stud
     assert browser.evaluate(PLOTS) == 6
 
 
-def test_a_part_that_is_moved_away_and_back_between_two_frames_is_drawn(
-    browser: Browser, study: Studies
-) -> None:
+def test_a_part_that_is_moved_away_and_back_between_two_frames_is_drawn(show: Show) -> None:
     """Drawing above it moves a part, a scroll moves it back: no observer reports that."""
-    visit(browser, study(300))
+    browser = show(300)
     browser.evaluate(
         """(async () => {
           for (const other of document.querySelectorAll('main section:not(#trust), figure'))
@@ -168,13 +154,13 @@ def test_a_part_that_is_moved_away_and_back_between_two_frames_is_drawn(
     browser.wait("document.querySelector('#trust-charts > :last-child h3') !== null", timeout_s=10)
 
 
-def test_the_header_shows_the_share_of_the_planned_trials(browser: Browser, tmp_path: Path) -> None:
+def test_the_header_shows_the_share_of_the_planned_trials(show: Show) -> None:
     rows = list(make_rows(30))
     trials = len({row["trial_id"] for row in rows})
     few, many = f"{trials} of {2 * trials}", f"{trials} of {20 * trials} (5 %)"
     assert 2 * trials < 100 < 20 * trials
     for planned, share in ((2 * trials, few), (20 * trials, many), (None, "")):
-        visit(browser, write_page(tmp_path / "page.html", rows, planned=planned, trials=trials))
+        browser = show(rows, planned=planned, trials=trials)
         badges, facts = browser.evaluate(
             "['badges', 'facts'].map((id) => document.getElementById(id).textContent)"
         )
@@ -183,9 +169,7 @@ def test_the_header_shows_the_share_of_the_planned_trials(browser: Browser, tmp_
         assert ("%" in badges + facts) == (share == many), "percent of 100 and more"
 
 
-def test_the_page_that_the_command_writes_draws_without_an_error(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_the_page_of_the_command_draws_without_an_error(browser: Browser, tmp_path: Path) -> None:
     store = Store(tmp_path / "results")
     store.save(make_record({"eager": 0.4, "graph": 0.2, "xla": 0.1}, noise=0.01))
     lost = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP, EXPLOIT)}
@@ -218,20 +202,16 @@ DAILY = [(DESKTOP, True, False), (PHONE, False, True)]
     ids=lambda value: {DESKTOP: "desktop", PHONE: "phone"}.get(value, str(value)),
 )
 def test_the_accessibility_checker_finds_nothing(
-    browser: Browser, study: Studies, dark: bool, size: tuple[int, int], all_open: bool
+    show: Show, dark: bool, size: tuple[int, int], all_open: bool
 ) -> None:
     """The page as it opens, or all details of fewer rows: large tables take the checker long."""
-    visit(browser, study(12 if all_open else 45), dark=dark, size=size)
+    browser = show(12 if all_open else 45, dark=dark, size=size)
     (open_everything if all_open else draw_everything)(browser)
     assert axe_violations(browser) == []
 
 
-def test_the_section_of_changes_is_shown_if_two_folders_are_compared(
-    browser: Browser, tmp_path: Path
-) -> None:
-    page = write_page(tmp_path / "compare.html", list(make_rows(12)), comparison=COMPARISON)
-    visit(browser, page)
-    open_everything(browser)
+def test_the_section_of_changes_is_shown_if_two_folders_are_compared(show: Show) -> None:
+    browser = show([*make_rows(12)], comparison=COMPARISON, draw=open_everything)
     words = browser.words("#difference")
     for word in (
         "before <b>x</b>",
@@ -247,22 +227,17 @@ def test_the_section_of_changes_is_shown_if_two_folders_are_compared(
     ):
         assert word in words
     assert "resnet50 · 32 px" not in words, "of another scenario"
-    assert browser.complaints == []
     assert axe_violations(browser) == []
 
 
 @pytest.mark.parametrize("count", [900, pytest.param(5000, marks=pytest.mark.exhaustive)])
-def test_many_rows_take_few_screens_of_a_phone(
-    browser: Browser, study: Studies, count: int
-) -> None:
-    visit(browser, study(count), size=PHONE)
-    draw_everything(browser)
+def test_many_rows_take_few_screens_of_a_phone(show: Show, count: int) -> None:
+    browser = show(count, size=PHONE, draw=draw_everything)
     assert browser.evaluate("document.documentElement.scrollHeight") <= 14 * PHONE[1]
 
 
-def test_a_phone_needs_no_sideways_scrolling(browser: Browser, study: Studies) -> None:
-    visit(browser, study(300), size=PHONE)
-    draw_everything(browser)
+def test_a_phone_needs_no_sideways_scrolling(show: Show) -> None:
+    browser = show(300, size=PHONE, draw=draw_everything)
     widest = "Math.max(document.documentElement.scrollWidth, document.body.scrollWidth)"
     assert browser.evaluate(widest) <= PHONE[0]
     open_everything(browser)
@@ -271,11 +246,8 @@ def test_a_phone_needs_no_sideways_scrolling(browser: Browser, study: Studies) -
     assert browser.evaluate("scrollX") == 0
 
 
-def test_tab_reaches_every_control_and_the_focus_is_visible(
-    browser: Browser, tmp_path: Path
-) -> None:
-    visit(browser, write_page(tmp_path / "few.html", list(make_rows(45))))
-    draw_everything(browser)
+def test_tab_reaches_every_control_and_the_focus_is_visible(show: Show) -> None:
+    browser = show(list(make_rows(45)), draw=draw_everything)
     expected = browser.evaluate(f"{CONTROLS}.map({NAME})")
     assert len(expected) > 40
     reached: list[str] = []
@@ -303,8 +275,8 @@ def focus_by_tab(browser: Browser, condition: str, *, most: int = 300) -> None:
     raise AssertionError(f"Tab never came to {condition}")
 
 
-def test_chips_are_pressed_by_key_and_keep_the_focus(browser: Browser, study: Studies) -> None:
-    visit(browser, study(300))
+def test_chips_are_pressed_by_key_and_keep_the_focus(show: Show) -> None:
+    browser = show(300)
     everything = browser.evaluate("xlaSweeps.rows()")
     is_chip = "element.dataset.verdict === 'faster' && element.tagName === 'BUTTON'"
     focus_by_tab(browser, is_chip)
@@ -318,8 +290,8 @@ def test_chips_are_pressed_by_key_and_keep_the_focus(browser: Browser, study: St
     assert browser.evaluate("xlaSweeps.rows()") == everything
 
 
-def test_a_list_of_filters_opens_and_closes_by_key(browser: Browser, study: Studies) -> None:
-    visit(browser, study(300))
+def test_a_list_of_filters_opens_and_closes_by_key(show: Show) -> None:
+    browser = show(300)
     focus_by_tab(browser, "element.tagName === 'SUMMARY' && element.textContent === 'any device'")
     browser.press("Enter", "Tab", " ", "Tab", " ")
     devices = browser.evaluate("new URLSearchParams(location.hash.slice(1)).getAll('device')")
@@ -329,9 +301,7 @@ def test_a_list_of_filters_opens_and_closes_by_key(browser: Browser, study: Stud
     assert browser.evaluate("document.activeElement.tagName") == "SUMMARY"
 
 
-def test_the_content_security_policy_allows_the_pages_own_scripts_and_nothing_else(
-    study: Studies,
-) -> None:
+def test_the_content_security_policy_allows_the_pages_own_scripts_alone(study: Studies) -> None:
     text = study(300).path.read_text(encoding="utf-8")
     policy = html.unescape(
         re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)[0]
@@ -377,7 +347,7 @@ def test_pages_are_small(study: Studies, tmp_path: Path) -> None:
     assert write_page(tmp_path / "one.html", one_row()).path.stat().st_size <= 250_000
 
 
-def test_a_browser_that_cannot_unpack_says_so(
+def test_a_browser_that_is_too_old_says_so(
     browser: Browser, study: Studies, tmp_path: Path
 ) -> None:
     broken = tmp_path / "broken.html"

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import Browser
-from dashboard_page import bring, draw_everything, open_everything, tip_at, turn, visit, write_page
+from dashboard_page import Show, bring, draw_everything, open_everything, texts_of, tip_at, turn
 from synthetic_rows import base_row, pair_row
 
 pytestmark = pytest.mark.browser
 
-LABELS = """[...document.querySelectorAll(
-  "#answer-charts [data-mark='y-axis tick label'] text")].map((text) => text.textContent)"""
+LABELS = "#answer-charts [data-mark='y-axis tick label'] text"
 
 LOOKS = """[...document.querySelectorAll("#answer-charts svg [data-mark=dot] path")]
   .map((bar) => [bar.getAttribute("fill"), bar.getAttribute("stroke")])"""
@@ -32,12 +29,9 @@ def again() -> list[dict[str, Any]]:
     ]
 
 
-def test_rows_that_share_their_settings_are_drawn_once_and_told_apart_by_filters(
-    browser: Browser, tmp_path: Path
-) -> None:
-    visit(browser, write_page(tmp_path / "page.html", again()))
-    draw_everything(browser)
-    assert browser.evaluate(LABELS) == ["resnet50", "vgg16"], "each once"
+def test_rows_of_the_same_settings_are_drawn_once_and_told_apart_by_filters(show: Show) -> None:
+    browser = show(again(), draw=draw_everything)
+    assert texts_of(browser, LABELS) == ["resnet50", "vgg16"], "each once"
     overview = browser.evaluate("xlaSweeps.overview()")
     assert (overview["pairs"], overview["models"]) == (2, 2)
     assert overview["geomean"] == pytest.approx((1.55 * 1.6) ** 0.5, rel=1e-4)
@@ -51,26 +45,21 @@ def test_rows_that_share_their_settings_are_drawn_once_and_told_apart_by_filters
         assert browser.evaluate("xlaSweeps.rows()") == rows, column
         chosen = f"document.querySelector('#filters [name=f-{column}]:checked').value"
         assert browser.evaluate(chosen) == value
-    assert browser.complaints == []
 
 
-def test_batches_a_call_tell_rows_apart(browser: Browser, tmp_path: Path) -> None:
+def test_batches_a_call_tell_rows_apart(show: Show) -> None:
     rows = [pair_row(n, 110.0 + n, batches=n) for n in (1, 4)]
-    visit(browser, write_page(tmp_path / "page.html", rows))
-    draw_everything(browser)
-    assert browser.evaluate(LABELS) == [f"resnet50 · {n} batches a call" for n in (1, 4)]
+    browser = show(rows, draw=draw_everything)
+    assert texts_of(browser, LABELS) == [f"resnet50 · {n} batches a call" for n in (1, 4)]
 
 
-def test_options_of_tensorflow_tell_rows_apart_wherever_settings_do(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_options_of_tensorflow_tell_rows_apart_wherever_settings_do(show: Show) -> None:
     rows = [
         pair_row(10 * batch + place, rate + batch, batch_size=batch, runtime=runtime)
         for place, (runtime, rate) in enumerate([("", 110.0), ("onednn=false", 150.0)])
         for batch in (1, 8, 32)
     ]
-    visit(browser, write_page(tmp_path / "page.html", rows))
-    draw_everything(browser)
+    browser = show(rows, draw=draw_everything)
     note = browser.words("#answer-rows > .note")
     assert note == "2 more configurations: choose batch and options above."
     heads = "[...document.querySelectorAll('.grid th')].map((head) => head.dataset.column)"
@@ -81,7 +70,6 @@ def test_options_of_tensorflow_tell_rows_apart_wherever_settings_do(
         assert word in browser.evaluate("document.getElementById('tokens').textContent")
         said = browser.words("#answer-sentence")
         assert ("with onednn=false" in said) == bool(value)
-    assert browser.complaints == []
 
 
 def doubtful() -> list[dict[str, Any]]:
@@ -93,12 +81,9 @@ def doubtful() -> list[dict[str, Any]]:
     ]
 
 
-def test_contaminated_figures_are_hollow_and_marked(browser: Browser, tmp_path: Path) -> None:
-    visit(browser, write_page(tmp_path / "page.html", doubtful()))
-    draw_everything(browser)
-    texts = browser.evaluate(
-        "[...document.querySelectorAll('#answer-charts svg text')].map((one) => one.textContent)"
-    )
+def test_contaminated_figures_are_hollow_and_marked(show: Show) -> None:
+    browser = show(doubtful(), draw=draw_everything)
+    texts = texts_of(browser, "#answer-charts svg text")
     for figure in ("▲ 1.70×~", "▲ 1.60×", "▲ 1.50×", "▲ 1.40×"):
         assert figure in texts
     blue = "#0072b2"
@@ -113,7 +98,7 @@ def test_contaminated_figures_are_hollow_and_marked(browser: Browser, tmp_path: 
     assert "1.50×~" not in words
 
 
-def test_figures_of_one_mode_are_listed_and_are_no_pair(browser: Browser, tmp_path: Path) -> None:
+def test_figures_of_one_mode_are_listed_and_are_no_pair(show: Show) -> None:
     alone = {"verdict": "none", "baseline": "", "throughput_samples_per_s": 321.0}
     published: dict[str, Any] = {"origin": "imported", "flags": "imported", "verdict": "ambiguous"}
     published |= {"throughput_samples_per_s": 321.0, "replicates": 1, "baseline": "eager"}
@@ -123,7 +108,7 @@ def test_figures_of_one_mode_are_listed_and_are_no_pair(browser: Browser, tmp_pa
         *(base_row(trial_id=f"{n:016}", **published, model=f"published{n}") for n in (2, 3)),
         lonely,
     ]
-    visit(browser, write_page(tmp_path / "page.html", rows))
+    browser = show(rows)
     bring(browser, "#published")
     words = browser.words("#published")
     assert "Not compared: 3 figures" in words
@@ -136,8 +121,7 @@ def test_figures_of_one_mode_are_listed_and_are_no_pair(browser: Browser, tmp_pa
     assert browser.evaluate("xlaSweeps.state.baseline") == "eager", "the pair follows"
     assert browser.evaluate(options) == ["xla/eager"]
     assert browser.evaluate("xlaSweeps.rows()") == 2
-    assert browser.complaints == []
-    visit(browser, write_page(tmp_path / "alone.html", [lonely]))
+    show([lonely])
     assert "No matching configuration" in browser.words("#answer")
 
 
@@ -177,18 +161,10 @@ IN_TIPS = {
 
 
 @pytest.mark.each_browser
-def test_a_mouse_over_each_mark_of_a_chart_brings_its_figure(
-    browser: Browser, tmp_path: Path
-) -> None:
-    visit(browser, write_page(tmp_path / "page.html", two_devices()))
-    draw_everything(browser)
+def test_a_mouse_over_each_mark_of_a_chart_brings_its_figure(show: Show) -> None:
+    browser = show(two_devices(), draw=draw_everything)
     for (chart, marks), words in IN_TIPS.items():
-        check_tips(browser, chart, marks, words)
-    assert browser.complaints == []
-
-
-def check_tips(browser: Browser, chart: str, marks: str, words: set[str]) -> None:
-    bring(browser, f"[data-chart={chart}] .canvas")
-    said = {tip_at(browser, x, y) for x, y in browser.evaluate(CENTRES.format(chart, marks))}
-    for figure in words:
-        assert any(figure in text for text in said), (chart, figure, said)
+        bring(browser, f"[data-chart={chart}] .canvas")
+        said = {tip_at(browser, x, y) for x, y in browser.evaluate(CENTRES.format(chart, marks))}
+        for figure in words:
+            assert any(figure in text for text in said), (chart, figure, said)

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 
 import pytest
 from browser import Browser
 from dashboard_page import (
     Filters,
-    Study,
+    Show,
+    Studies,
     answers_of,
     draw_everything,
     open_everything,
     selected,
     sums_of,
     turn,
-    visit,
-    write_page,
 )
 from synthetic_rows import DEVICES, NASTY_DEVICE, NASTY_MODEL, Row, base_row, compared, pair_row
 
 pytestmark = pytest.mark.browser
-
-Studies = Callable[[int], Study]
 
 VERDICTS = ("faster", "slower", "equivalent", "ambiguous", "failed")
 
@@ -56,9 +51,9 @@ SELECTIONS: dict[str, Filters] = {
 }
 
 
-def test_every_selection_shows_its_rows_and_their_figures(browser: Browser, study: Studies) -> None:
+def test_every_selection_shows_its_rows_and_their_figures(show: Show, study: Studies) -> None:
     page = study(1200)
-    visit(browser, page)
+    browser = show(page)
     for name, filters in SELECTIONS.items():
         if filters:
             turn(browser, filters)
@@ -66,7 +61,6 @@ def test_every_selection_shows_its_rows_and_their_figures(browser: Browser, stud
         assert browser.evaluate("xlaSweeps.filtered()") == places, name
         assert (len(places) == 0) == (name == "nothing that was measured")
         check_figures(browser, answers_of(page.rows, filters), filters)
-    assert browser.complaints == []
 
 
 def check_figures(browser: Browser, rows: list[Row], filters: Filters) -> None:
@@ -96,9 +90,9 @@ def check_figures(browser: Browser, rows: list[Row], filters: Filters) -> None:
         assert shown[name] == about, name
 
 
-def test_no_filter_on_an_outcome_changes_the_answer(browser: Browser, study: Studies) -> None:
+def test_no_filter_on_an_outcome_changes_the_answer(show: Show, study: Studies) -> None:
     page = study(900)
-    visit(browser, page)
+    browser = show(page)
     parts = ("#answer-sentence", "#answer-rows")
     before = [browser.words(part) for part in parts]
     whole = len(answers_of(page.rows))
@@ -109,7 +103,7 @@ def test_no_filter_on_an_outcome_changes_the_answer(browser: Browser, study: Stu
         assert f"The answer counts all {whole:,}; of single ones" in said
 
 
-def test_the_map_counts_what_failed_and_what_was_skipped(browser: Browser, tmp_path: Path) -> None:
+def test_the_map_counts_what_failed_and_what_was_skipped(show: Show) -> None:
     lost = {"verdict": "failed", "failed_mode": "xla"}
     rows = [
         pair_row(1, 132.0),
@@ -117,35 +111,30 @@ def test_the_map_counts_what_failed_and_what_was_skipped(browser: Browser, tmp_p
         base_row(trial_id="3" * 16, batch_size=32, status="skipped", **lost),
         base_row(trial_id="4" * 16, resolution_px=96, status="skipped", **lost),
     ]
-    visit(browser, write_page(tmp_path / "page.html", rows, planned=8, trials=4))
-    open_everything(browser)
+    browser = show(rows, planned=8, trials=4, draw=open_everything)
     words = browser.words("#where")
     assert "1.32× (1, 1 failed, 2 skipped)" in words
 
 
-def test_operations_that_are_only_a_lower_bound_are_marked(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_operations_that_are_only_a_lower_bound_are_marked(show: Show) -> None:
     rows = [
         pair_row(number, 150.0 + number, model=f"m{number}", macs=macs, macs_at_least=unknown)
         for number, (macs, unknown) in enumerate([(1.5e9, 0), (4.5e9, 1), (7.5e9, 0)])
     ]
-    visit(browser, write_page(tmp_path / "page.html", rows))
-    open_everything(browser)
+    browser = show(rows, draw=open_everything)
     shown = browser.words("body").split()
     assert "9" in shown[shown.index("≥") :][1]
     assert shown.count("≥") == 1
     assert {"3.00", "15.0"} <= set(shown)
 
 
-def test_every_figure_has_three_digits(browser: Browser, tmp_path: Path) -> None:
+def test_every_figure_has_three_digits(show: Show) -> None:
     rows = [
         base_row(trial_id=f"{number:016}", batch_size=number, latency_p50_ms=p50, compile_s=2.0)
         | compared(100.0, rate, 0.0001)
         for number, (rate, p50) in enumerate([(104.7, 9.0), (95.0, 89.92), (1234.0, 3.5)], start=1)
     ]
-    visit(browser, write_page(tmp_path / "page.html", rows))
-    open_everything(browser)
+    browser = show(rows, draw=open_everything)
     words = set(browser.words("main").split())
     assert {"1.05×", "0.950×", "12.3×", "9.00", "89.9", "3.50", "1.23", "2.00"} <= words
     assert not {"1.047×", "0.95×", "9", "89.92", "3.5"} & words

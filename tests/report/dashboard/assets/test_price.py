@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, parse_qsl
 
 import pytest
 from browser import Browser
-from dashboard_page import Study, bring, saved_lines, turn, visit, write_page
+from dashboard_page import Show, Study, bring, saved_lines, turn, visit, write_page
 from synthetic_rows import WRONG, pair_row
 
 from xla_sweeps.analysis.cost import COSTS, per_million
@@ -45,10 +45,8 @@ def priced(tmp_path: Path) -> Study:
     return write_page(tmp_path / "page.html", rows)
 
 
-def test_a_price_is_kept_in_the_address_and_gives_pythons_figures(
-    browser: Browser, priced: Study
-) -> None:
-    visit(browser, priced)
+def test_a_price_stays_in_the_address_and_gives_pythons_figures(show: Show, priced: Study) -> None:
+    browser = show(priced)
     bring(browser, "#price")
     assert "million" not in browser.words(LINES)
     assert "Price of a million" not in browser.evaluate(HEADS)
@@ -72,10 +70,8 @@ def test_a_price_is_kept_in_the_address_and_gives_pythons_figures(
     assert f" to {2 * most_expensive:.3g}." in browser.words(LINES)
 
 
-def test_joules_stand_where_they_were_measured_and_the_reason_where_not(
-    browser: Browser, priced: Study
-) -> None:
-    visit(browser, priced)
+def test_joules_stand_where_they_were_measured_else_the_reason(show: Show, priced: Study) -> None:
+    browser = show(priced)
     bring(browser, "#price")
     lines = browser.words(LINES)
     assert "A sample with XLA: 0.250 to 2.50 J, counted by GPU." in lines
@@ -87,13 +83,11 @@ def test_joules_stand_where_they_were_measured_and_the_reason_where_not(
     assert not {"Price of a million", "p50 (ms)"} & {*heads}
 
 
-def test_a_mode_with_wrong_outputs_has_no_price_and_no_joules_in_the_lines(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_a_mode_with_wrong_outputs_has_no_price_and_no_joules_in_the_lines(show: Show) -> None:
     joules = {"joules_per_sample": 0.25, "energy": "GPU"}
     wrong = pair_row(2, 900.0, model="wrong") | WRONG | joules | {"joules_per_sample": 0.01}
     rows = [pair_row(1, 200.0) | joules, wrong]
-    visit(browser, write_page(tmp_path / "page.html", rows), [("price", "2.5")])
+    browser = show(rows, [("price", "2.5")])
     bring(browser, "#price")
     price = per_million(rows[0]["throughput_samples_per_s"], 2.5)
     assert browser.words(LINES) == (
@@ -102,7 +96,7 @@ def test_a_mode_with_wrong_outputs_has_no_price_and_no_joules_in_the_lines(
 
 
 def test_a_price_that_is_none_is_refused_in_a_line(browser: Browser, priced: Study) -> None:
-    visit(browser, priced)
+    visit(browser, priced)  # Chromium warns of the word in a field of numbers
     for price, said in (("-3", True), ("free", True), ("", False)):
         turn(browser, [("price", price)])
         bring(browser, "#price")
@@ -111,9 +105,9 @@ def test_a_price_that_is_none_is_refused_in_a_line(browser: Browser, priced: Stu
         assert "million" not in lines
 
 
-def test_the_csv_file_has_the_prices_only_with_a_price(browser: Browser, priced: Study) -> None:
+def test_the_csv_file_has_the_prices_only_with_a_price(show: Show, priced: Study) -> None:
     for price, columns in (("", []), ("2", list(PACKAGE["costs"]))):
-        visit(browser, priced, [("price", price)])
+        browser = show(priced, [("price", price)])
         lines = saved_lines(browser)
         assert [name for name in lines[0] if name.startswith("cost_")] == columns
         written = {line["trial_id"]: line for line in lines}
@@ -123,13 +117,11 @@ def test_the_csv_file_has_the_prices_only_with_a_price(browser: Browser, priced:
                 assert float(written[row["trial_id"]][name]) == pytest.approx(expected, rel=1e-4)
 
 
-def test_each_of_several_devices_has_its_own_price_and_none_has_no_amount(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_each_device_has_its_own_price_and_none_has_no_amount(show: Show, tmp_path: Path) -> None:
     names = ("AMD EPYC 9654", "NVIDIA H100 80GB HBM3", "NVIDIA T4")
     rows = [pair_row(place, 150.0, device=device) for place, device in enumerate(names)]
     page = write_page(tmp_path / "page.html", rows)
-    visit(browser, page)
+    browser = show(page)
     bring(browser, "#price")
     labels = """[...document.querySelectorAll('.budget label')].filter((one) =>
       one.checkVisibility()).map((one) => one.innerText.trim())"""
@@ -151,7 +143,7 @@ def test_each_of_several_devices_has_its_own_price_and_none_has_no_amount(
     assert lines == " ".join(f"A million samples {amount}" for amount in amounts)
     address = browser.evaluate("location.hash.slice(1)")
     assert parse_qs(address)["price"] == [f"3 {names[1]}", f"0.5 {names[0]}"]
-    visit(browser, page, parse_qsl(address))
+    show(page, parse_qsl(address))
     bring(browser, "#price")
     assert browser.words(LINES) == lines
     written = {line["device"]: line for line in saved_lines(browser)}
@@ -163,4 +155,3 @@ def test_each_of_several_devices_has_its_own_price_and_none_has_no_amount(
     turn(browser, [("price", "4"), ("device", names[2])])
     assert browser.evaluate(labels) == ["Price per hour"]
     assert "A million samples with XLA: " in browser.words(LINES)
-    assert browser.complaints == []

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from browser import Browser
-from dashboard_page import Study, bring, draw_everything, turn, visit, write_page
+from dashboard_page import Show, bring, draw_everything, turn
 from synthetic_rows import Row, pair_row
 
 pytestmark = pytest.mark.browser
@@ -22,10 +21,10 @@ def row(number: int, rate: float, **changes: Any) -> Row:
     return pair_row(number, rate, model=f"net{number}", **changes)
 
 
-def study(tmp_path: Path, **meta: Any) -> Study:
+def several_scenarios() -> list[Row]:
     """Three pairs of calls, two of training steps, and one trial of predict."""
     twin = {"scenario": "train_step", "candidate": "graph_2"}
-    rows = [
+    return [
         row(1, 50.0, scenario="train_step"),
         row(2, 50.0, scenario="train_step"),
         row(2, 101.0, **twin),
@@ -33,7 +32,6 @@ def study(tmp_path: Path, **meta: Any) -> Study:
         row(9, 150.0, **KERAS, candidate="predict_xla"),
         row(9, 101.0, **KERAS, candidate="predict", jit_compile="false"),
     ]
-    return write_page(tmp_path / "page.html", rows, **meta)
 
 
 def choose(browser: Browser, scenario: str) -> None:
@@ -54,10 +52,8 @@ def found(browser: Browser) -> tuple[Any, ...]:
     )
 
 
-def test_the_page_starts_at_the_commonest_scenario_and_shows_one_at_a_time(
-    browser: Browser, tmp_path: Path
-) -> None:
-    visit(browser, study(tmp_path))
+def test_the_page_starts_at_the_commonest_scenario_and_shows_one_at_a_time(show: Show) -> None:
+    browser = show(several_scenarios())
     where = browser.words("#title").partition(" on ")[2]
     assert found(browser) == (3, 2.0, f"XLA against graph in call: 3 models on {where}")
     names = "[...document.querySelectorAll('[name=f-scenario] option')].map((one) => one.value)"
@@ -82,10 +78,8 @@ def test_the_page_starts_at_the_commonest_scenario_and_shows_one_at_a_time(
     assert found(browser)[0] == 3
 
 
-def test_a_page_of_one_scenario_has_no_picker_of_scenarios(
-    browser: Browser, tmp_path: Path
-) -> None:
-    visit(browser, write_page(tmp_path / "page.html", [row(1, 200.0)]))
+def test_a_page_of_one_scenario_has_no_picker_of_scenarios(show: Show) -> None:
+    browser = show([row(1, 200.0)])
     hidden = "document.querySelector('[name=f-scenario]').closest('label').hidden"
     assert browser.evaluate(hidden) is True
     assert " in call" not in browser.words("#title")
@@ -93,30 +87,23 @@ def test_a_page_of_one_scenario_has_no_picker_of_scenarios(
 
 @pytest.mark.parametrize("scenario", ["call", "new_shapes"])
 def test_what_to_keep_for_new_shapes_is_no_answer_for_later_calls(
-    browser: Browser, tmp_path: Path, scenario: str
+    show: Show, scenario: str
 ) -> None:
-    visit(browser, write_page(tmp_path / "page.html", [row(1, 50.0, scenario=scenario)]))
+    browser = show([row(1, 50.0, scenario=scenario)])
     said = browser.words("main")
     remark = ", where each shape is called once or twice," * (scenario != "call") + " for"
     assert f"Keep tf.function(jit_compile=False){remark}" in said
 
 
-def test_the_pair_to_begin_with_has_the_origin_that_is_shown(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_the_pair_to_begin_with_has_the_origin_that_is_shown(show: Show) -> None:
     published = row(2, 200.0, origin="imported")
-    visit(
-        browser,
-        write_page(tmp_path / "page.html", [row(1, 300.0, baseline="eager"), published, published]),
-    )
+    browser = show([row(1, 300.0, baseline="eager"), published, published])
     assert browser.evaluate("xlaSweeps.state.origin") == "measured"
     assert browser.evaluate("document.querySelector('[name=f-pair]').value") == "xla/eager"
     assert found(browser)[0] == 1
 
 
-def test_published_figures_beside_measured_ones_answer_and_count_by_themselves(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_published_figures_beside_measured_ones_answer_and_count_by_themselves(show: Show) -> None:
     """A device with figures of one mode alone has no say; a link may name the origin alone."""
     shared = {"baseline": "eager", "origin": "imported", "verdict": "ambiguous"}
     bounds = dict.fromkeys(("speedup_low", "speedup_high", "baseline_throughput_samples_per_s"))
@@ -126,16 +113,15 @@ def test_published_figures_beside_measured_ones_answer_and_count_by_themselves(
         *(row(number, 200.0, device="A100") | shared for number in (3, 4)),
         row(5, 200.0, device="V100") | shared | bounds | {"speedup": None},
     ]
-    page = write_page(tmp_path / "page.html", rows)
-    visit(browser, page, [("origin", "all"), ("baseline", "eager")])
+    browser = show(rows, [("origin", "all"), ("baseline", "eager")])
     said = "XLA is faster than eager execution in 1 of 1 configuration and 2 of 2 published figures"
     assert browser.words("[data-chart=pairs] h3").startswith(said)
     assert browser.words("#answer-sentence") == "Yes."
-    visit(browser, page, [("origin", "imported")])
+    show(rows, [("origin", "imported")])
     assert browser.words("#answer-sentence").startswith("Yes, as published.")
 
 
-def test_what_changed_is_of_one_scenario(browser: Browser, tmp_path: Path) -> None:
+def test_what_changed_is_of_one_scenario(show: Show) -> None:
     common = {"device": "CPU", "quantity": "xla throughput", "p_value": 0.0, "q_value": 0.0}
     changes = [
         {**common, "name": name, "scenario": scenario, "ratio": ratio, "verdict": verdict}
@@ -147,7 +133,7 @@ def test_what_changed_is_of_one_scenario(browser: Browser, tmp_path: Path) -> No
         )
     ]
     comparison = {"title_a": "A", "title_b": "B", "rows": changes}
-    visit(browser, study(tmp_path, comparison=comparison))
+    browser = show(several_scenarios(), comparison=comparison)
     bring(browser, "#difference")
     said = "document.querySelector('[data-chart=difference] h3').innerText"
     assert "faster than A in 2 of 2 comparisons, slower in 0" in browser.evaluate(said)
@@ -164,13 +150,12 @@ ENGINES = (
 )
 
 
-def several_engines(tmp_path: Path) -> Study:
+def several_engines() -> list[Row]:
     """A pair of each engine, and one across two."""
-    rows = [
+    return [
         row(number, 100.0 + number, baseline=baseline, candidate=candidate)
         for number, (baseline, candidate) in enumerate(ENGINES, start=1)
     ]
-    return write_page(tmp_path / "page.html", rows)
 
 
 def pairs_offered(browser: Browser) -> tuple[str, list[str]]:
@@ -182,10 +167,8 @@ def pairs_offered(browser: Browser) -> tuple[str, list[str]]:
     return shown, offered
 
 
-def test_the_picker_offers_the_pairs_that_were_measured_and_shows_the_chosen_one(
-    browser: Browser, tmp_path: Path
-) -> None:
-    visit(browser, several_engines(tmp_path))
+def test_the_picker_offers_the_pairs_that_were_measured_and_shows_the_chosen(show: Show) -> None:
+    browser = show(several_engines())
     words = [
         "XLA against graph",
         "JAX with XLA against eager JAX",
@@ -201,11 +184,10 @@ def test_the_picker_offers_the_pairs_that_were_measured_and_shows_the_chosen_one
         browser.wait(f"document.getElementById('title').innerText.startsWith({text!r})")
         assert browser.evaluate("xlaSweeps.rows()") == 1, text
         assert pairs_offered(browser) == (text, words)
-    assert browser.complaints == []
 
 
-def test_a_link_with_one_side_shows_the_pair_that_has_it(browser: Browser, tmp_path: Path) -> None:
-    visit(browser, several_engines(tmp_path))
+def test_a_link_with_one_side_shows_the_pair_that_has_it(show: Show) -> None:
+    browser = show(several_engines())
     for link, candidate, baseline, rows in (
         ([("baseline", "jax_eager")], "jax_xla", "jax_eager", 1),
         ([("candidate", "jax_xla")], "jax_xla", "jax_eager", 1),

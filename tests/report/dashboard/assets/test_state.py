@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from urllib.parse import parse_qsl
 
 import pytest
 from browser import Browser
-from dashboard_page import Filters, Study, answers_of, bring, draw_everything, selected, visit
+from dashboard_page import Filters, Show, Studies, answers_of, bring, draw_everything, selected
 from synthetic_rows import DEVICES, NASTY_DEVICE
 
 pytestmark = pytest.mark.browser
-
-Studies = Callable[[int], Study]
-
-HASH = "location.hash.slice(1)"
 
 
 SIDES = [("scenario", "call"), ("baseline", "graph"), ("candidate", "xla")]
@@ -23,7 +18,7 @@ SIDES = [("scenario", "call"), ("baseline", "graph"), ("candidate", "xla")]
 
 def address(browser: Browser) -> list[tuple[str, str]]:
     """The choices in the address but for scenario and sides, which must be there."""
-    choices = parse_qsl(browser.evaluate(HASH), keep_blank_values=True)
+    choices = parse_qsl(browser.evaluate("location.hash.slice(1)"), keep_blank_values=True)
     assert not choices or choices[-3:] == SIDES
     return choices[:-3]
 
@@ -45,11 +40,9 @@ def choose(browser: Browser, column: str, value: str) -> None:
 
 
 @pytest.mark.each_browser
-def test_a_click_on_a_filter_changes_the_rows_and_the_address(
-    browser: Browser, study: Studies
-) -> None:
+def test_a_click_on_a_filter_changes_the_rows_and_the_address(show: Show, study: Studies) -> None:
     page = study(900)
-    visit(browser, page)
+    browser = show(page)
     filters: Filters = [
         ("device", DEVICES[0].name),
         ("device", DEVICES[2].name),
@@ -68,13 +61,11 @@ def test_a_click_on_a_filter_changes_the_rows_and_the_address(
     assert browser.evaluate("xlaSweeps.rows()") == len(selected(page.rows, ()))
 
 
-def test_the_counts_beside_a_filters_values_follow_the_other_filters(
-    browser: Browser, study: Studies
-) -> None:
+def test_the_counts_beside_a_filters_values_follow_the_others(show: Show, study: Studies) -> None:
     """In the unit of the whole page: pairs, each counted once however often it was measured."""
     page = study(900)
     chosen: Filters = [("device", DEVICES[0].name), ("model", "resnet")]
-    visit(browser, page, chosen)
+    browser = show(page, chosen)
     for column in ("device", "batch_size", "effort"):
         browser.evaluate(
             f"document.querySelector('#filters [name=f-{column}]').closest('details').open = true"
@@ -90,9 +81,9 @@ def test_the_counts_beside_a_filters_values_follow_the_other_filters(
             assert number == f"{len(rows):,}", (column, value)
 
 
-def test_back_and_forward_restore_each_choice(browser: Browser, study: Studies) -> None:
+def test_back_and_forward_restore_each_choice(show: Show, study: Studies) -> None:
     page = study(300)
-    visit(browser, page)
+    browser = show(page)
     steps: list[Filters] = [
         [],
         [("device", DEVICES[0].name)],
@@ -113,11 +104,9 @@ def test_back_and_forward_restore_each_choice(browser: Browser, study: Studies) 
         assert sorted(map(tuple, boxes)) == sorted(steps[step])
 
 
-def test_back_and_forward_restore_the_search_while_the_reader_is_in_it(
-    browser: Browser, study: Studies
-) -> None:
+def test_back_and_forward_restore_the_search_while_the_reader_is_in_it(show: Show) -> None:
     field = "document.querySelector('[name=f-model]')"
-    visit(browser, study(300))
+    browser = show(300)
     browser.click("[name='f-model']")
     browser.write("vgg")
     browser.wait("xlaSweeps.state.model === 'vgg'")
@@ -130,10 +119,10 @@ def test_back_and_forward_restore_the_search_while_the_reader_is_in_it(
     assert browser.evaluate(f"[{field}.value, xlaSweeps.state.model]") == ["", ""]
 
 
-def test_controls_show_the_state_in_the_address(browser: Browser, study: Studies) -> None:
+def test_controls_show_the_state_in_the_address(show: Show) -> None:
     choices = {"device": NASTY_DEVICE, "baseline": "eager", "model": "net", "verdict": "faster"}
     for is_dark, test in ((True, "part < 60"), (False, "part > 200")):
-        visit(browser, study(300), [*choices.items()], dark=is_dark)
+        browser = show(300, [*choices.items()], dark=is_dark)
         bring(browser, "#verdicts")
         shown = browser.evaluate(
             f"""(() => {{
@@ -149,11 +138,9 @@ def test_controls_show_the_state_in_the_address(browser: Browser, study: Studies
         assert shown == ["xla/eager", "net", [NASTY_DEVICE], "true", True]
 
 
-def test_a_chip_filters_by_its_verdict_and_shows_the_count(
-    browser: Browser, study: Studies
-) -> None:
+def test_a_chip_filters_by_its_verdict_and_shows_the_count(show: Show, study: Studies) -> None:
     page = study(900)
-    visit(browser, page)
+    browser = show(page)
     answers = answers_of(page.rows)
     for verdict in ("faster", "slower", "equivalent", "ambiguous", "failed"):
         chip = f"#verdicts [data-verdict={verdict}]"
@@ -178,9 +165,9 @@ def pasted(browser: Browser) -> str:
     return text
 
 
-def test_a_failures_command_is_copied(browser: Browser, study: Studies) -> None:
+def test_a_failures_command_is_copied(show: Show, study: Studies) -> None:
     page = study(900)
-    visit(browser, page)
+    browser = show(page)
     bring(browser, "#broke-counts")
     bring(browser, "#broke-list")
     browser.evaluate("document.querySelector('#broke-list table button').id = 'copied'")
@@ -204,35 +191,31 @@ def test_a_failures_command_is_copied(browser: Browser, study: Studies) -> None:
     assert command == expected
 
 
-def test_the_link_is_copied_with_every_choice(browser: Browser, study: Studies) -> None:
-    visit(browser, study(300), [("family", "ResNetV1")])
+def test_the_link_is_copied_with_every_choice(show: Show, study: Studies) -> None:
+    browser = show(300, [("family", "ResNetV1")])
     browser.click("#copy-link")
     browser.wait("document.getElementById('toast').textContent === 'Link copied'")
     assert pasted(browser) == f"{study(300).uri}#family=ResNetV1"
 
 
-def test_a_page_without_rows_says_what_to_run(browser: Browser, study: Studies) -> None:
-    visit(
-        browser, study(300), [("family", "ResNetV1"), ("model", "vgg16"), ("resolution_px", "224")]
-    )
-    draw_everything(browser)
+def test_a_page_without_rows_says_what_to_run(show: Show) -> None:
+    asked = [("family", "ResNetV1"), ("model", "vgg16"), ("resolution_px", "224")]
+    browser = show(300, asked, draw=draw_everything)
     words = browser.words("#answer")
     assert "No matching configuration was measured." in words
     assert "python -m xla_sweeps model=vgg16 resolution=224" in words
     assert "never" not in words
     assert "NaN" not in browser.words("body")
-    assert browser.evaluate(
-        "[...document.querySelectorAll('main section')].filter((one) => one.checkVisibility())"
-        ".map((section) => section.id)"
-    ) == ["answer"]
-    assert browser.complaints == []
+    sections = "[...document.querySelectorAll('main section')]"
+    shown = f"{sections}.filter((one) => one.checkVisibility()).map((section) => section.id)"
+    assert browser.evaluate(shown) == ["answer"]
 
 
 def test_the_table_scrolls_to_its_last_row_and_keeps_few_rows_in_the_document(
-    browser: Browser, study: Studies
+    show: Show, study: Studies
 ) -> None:
     page = study(900)
-    visit(browser, page, [("sort", "speedup")])
+    browser = show(page, [("sort", "speedup")])
     bring(browser, "table.grid")
     count = len(selected(page.rows, ()))
     browser.evaluate(

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from browser import Browser
-from dashboard_page import Filters, Study, bring, saved_lines, selected, turn, visit
+from dashboard_page import Filters, Show, Studies, Study, bring, saved_lines, selected, turn
 from synthetic_rows import NASTY_MODEL, NUMBERS, TEXTS
 
 pytestmark = pytest.mark.browser
 
-Studies = Callable[[int], Study]
 
-
-def test_the_csv_file_contains_every_column_of_the_rows_shown(
-    browser: Browser, study: Studies
-) -> None:
+def test_the_csv_file_contains_every_column_of_the_rows_shown(show: Show, study: Studies) -> None:
     page = study(900)
-    visit(browser, page)
+    browser = show(page)
     check_file(browser, page, ())
     filters = [("model", NASTY_MODEL), ("baseline", "eager")]
     turn(browser, filters)
@@ -49,11 +45,9 @@ def check_file(browser: Browser, page: Study, filters: Filters) -> None:
                 assert float(line[number]) == about, number
 
 
-def test_the_table_is_sorted_by_a_click_and_again_by_another(
-    browser: Browser, study: Studies
-) -> None:
+def test_the_table_is_sorted_by_a_click_and_again_by_another(show: Show, study: Studies) -> None:
     page = study(900)
-    visit(browser, page, [("sort", "family")])
+    browser = show(page, [("sort", "family")])
     bring(browser, "#csv")
     for column, numeric in (("speedup", True), ("model", False)):
         check_order(browser, page, column, numeric)

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import Browser
 from dashboard_page import (
     COMPARISON,
+    Show,
     Study,
     bring,
     draw_everything,
     open_everything,
+    texts_of,
     turn,
-    visit,
     write_page,
 )
 from synthetic_rows import (
@@ -47,8 +47,6 @@ NAMED = (
     *("family", "variant", "source", "device", "flags", "software", "driver", "commit", "host"),
     "note",
 )
-
-CHART_TEXTS = """[...document.querySelectorAll('svg.plot text')].map((one) => one.textContent)"""
 
 ATTRIBUTES = """[...document.querySelectorAll('*')]
   .flatMap((element) => ['aria-label', 'title', 'value', 'placeholder']
@@ -94,30 +92,15 @@ def nasty(tmp_path: Path) -> Study:
     return write_page(tmp_path / "nasty.html", rows, **meta)
 
 
-def test_texts_are_shown_unchanged_and_none_becomes_an_element_or_a_script(
-    browser: Browser, nasty: Study
-) -> None:
-    visit(browser, nasty)
-    open_everything(browser)
-    check_no_markup(browser)
-    check_every_text(browser)
-    drawn = "\n".join(browser.evaluate(CHART_TEXTS))
-    for text in ("m1 {a|b}", "family {a|b} {name|x}"[:12], "m0 <b>bold</b>"[:12]):
-        assert text in drawn
-
-
-def check_no_markup(browser: Browser) -> None:
+def test_texts_are_shown_unchanged_and_none_becomes_an_element(show: Show, nasty: Study) -> None:
+    browser = show(nasty, draw=open_everything)
     assert browser.evaluate("globalThis.exploited") is None
     foreign = "img, iframe, object, embed, i, module, base, meta[http-equiv=refresh]"
     assert browser.evaluate(f"document.querySelectorAll('{foreign}').length") == 0
     assert browser.evaluate("document.scripts.length") <= 6
     names = "[...document.querySelectorAll('*')].flatMap((element) => element.getAttributeNames())"
     assert browser.evaluate(f"{names}.some((name) => name.startsWith('on'))") is False
-    assert browser.complaints == []
     assert browser.requests == []
-
-
-def check_every_text(browser: Browser) -> None:
     text = browser.evaluate("document.body.textContent")
     assert f"title {EXPLOIT}" in text
     for number, word in enumerate(NASTY):
@@ -138,39 +121,37 @@ def check_every_text(browser: Browser) -> None:
             "the name of the button that copies it"
         )
     assert browser.evaluate("document.title") == f"title {EXPLOIT}"
+    drawn = "\n".join(texts_of(browser, "svg.plot text"))
+    for text in ("m1 {a|b}", "family {a|b} {name|x}"[:12], "m0 <b>bold</b>"[:12]):
+        assert text in drawn
 
 
-def test_a_tooltip_shows_the_name_unchanged(browser: Browser, nasty: Study) -> None:
-    visit(browser, nasty)
+def test_a_tooltip_shows_the_name_unchanged(show: Show, nasty: Study) -> None:
+    browser = show(nasty)
     bring(browser, "#answer-charts .canvas")
     for number in range(len(NASTY)):
-        check_tooltip(browser, number)
+        x, y = browser.evaluate(
+            f"""(() => {{
+              const boxes = [...document.querySelectorAll("#answer-charts [data-mark=dot] path")]
+                .map((mark) => mark.getBoundingClientRect()).toSorted((a, b) => a.left - b.left);
+              const {{left, top, width, height}} = boxes[{number}];
+              return [left + width / 2, top + height / 2];
+            }})()"""
+        )
+        browser.hover_at(x - 1, y)
+        browser.hover_at(x, y)
+        name = json.dumps(f"m{number} {NASTY[number]} · 224 px")
+        browser.wait(
+            f"['extra compile', {name}].every((text) =>"
+            " document.getElementById('tip').innerText.includes(text))"
+        )
     assert browser.evaluate("globalThis.exploited") is None
-    assert browser.complaints == []
 
 
-def check_tooltip(browser: Browser, number: int) -> None:
-    x, y = browser.evaluate(
-        f"""(() => {{
-          const mark = [...document.querySelectorAll("#answer-charts [data-mark=dot] path")]
-            .toSorted((a, b) => a.getBoundingClientRect().left - b.getBoundingClientRect().left);
-          const {{left, top, width, height}} = mark[{number}].getBoundingClientRect();
-          return [left + width / 2, top + height / 2];
-        }})()"""
-    )
-    browser.hover_at(x - 1, y)
-    browser.hover_at(x, y)
-    name = json.dumps(f"m{number} {NASTY[number]} · 224 px")
-    browser.wait(
-        f"['extra compile', {name}].every((text) =>"
-        " document.getElementById('tip').innerText.includes(text))"
-    )
-
-
-def test_the_csv_file_contains_the_texts_but_no_formula(browser: Browser, tmp_path: Path) -> None:
+def test_the_csv_file_contains_the_texts_but_no_formula(show: Show) -> None:
     texts = ["=1+1", "+1", "-1", "@x", "a,b", "a;=1+1", 'a"b', "a\r\nb", "\tx", *NASTY]
     rows = [pair_row(n, 110.0 + n, note=text) for n, text in enumerate(texts)]
-    visit(browser, write_page(tmp_path / "csv.html", rows))
+    browser = show(rows)
     bring(browser, "#csv")
     _, content = browser.download(lambda: browser.click("#csv"))
     assert '"a;=1+1"' in content.decode(), "no formula where semicolons separate cells"
@@ -182,10 +163,8 @@ def test_the_csv_file_contains_the_texts_but_no_formula(browser: Browser, tmp_pa
         assert notes[f"{n:016}"] == (f"'{text}" if text[0] in "=+-@\t\r" else text)
 
 
-def test_the_address_restores_a_filter_with_special_characters(
-    browser: Browser, nasty: Study
-) -> None:
-    visit(browser, nasty, [("device", f"device {EXPLOIT}")])
+def test_the_address_restores_a_filter_with_special_characters(show: Show, nasty: Study) -> None:
+    browser = show(nasty, [("device", f"device {EXPLOIT}")])
     assert browser.evaluate("xlaSweeps.rows()") == 2
     for row in nasty.rows[::2]:
         turn(browser, [("device", row["device"]), ("family", row["family"])])
@@ -195,21 +174,18 @@ def test_the_address_restores_a_filter_with_special_characters(
         )
     odd = {"device": "nowhere <script>", "sort": "__proto__", "tab": "constructor"}
     odd |= {"at": "nowhere", "columns": "__proto__"}
-    visit(browser, nasty, [*odd.items()])
-    draw_everything(browser)
+    show(nasty, [*odd.items()], draw=draw_everything)
     assert browser.evaluate("xlaSweeps.rows()") == 0
-    assert browser.complaints == []
 
 
-def test_the_search_accepts_any_characters(browser: Browser, nasty: Study) -> None:
-    visit(browser, nasty)
+def test_the_search_accepts_any_characters(show: Show, nasty: Study) -> None:
+    browser = show(nasty)
     for text in (NASTY_MODEL, EXPLOIT):
         browser.click("[name='f-model']")
         browser.press("Control+a")
         browser.write(text)
         wanted = sum(text.lower() in str(row["model"]).lower() for row in nasty.rows)
         browser.wait(f"xlaSweeps.rows() === {wanted} && location.hash.includes('model=')")
-    assert browser.complaints == []
 
 
 def test_the_file_contains_no_outside_text_unencoded(nasty: Study) -> None:
@@ -222,14 +198,14 @@ def test_the_file_contains_no_outside_text_unencoded(nasty: Study) -> None:
     assert "<" not in title
 
 
-def test_failures_of_every_kind_are_shown(browser: Browser, tmp_path: Path) -> None:
+def test_failures_of_every_kind_are_shown(show: Show) -> None:
     lost = {"verdict": "failed", "failed_mode": "xla", "device": NASTY_DEVICE}
     names = ("status", "failure_message", "failure_hint")
     rows = [
         base_row(trial_id=f"{n:016}", **lost, **dict(zip(names, failure, strict=True)))
         for n, failure in enumerate(FAILURES)
     ]
-    visit(browser, write_page(tmp_path / "failed.html", rows))
+    browser = show(rows)
     bring(browser, "#broke-list")
     words = browser.words("#broke")
     for status, message, hint in FAILURES:
@@ -237,4 +213,3 @@ def test_failures_of_every_kind_are_shown(browser: Browser, tmp_path: Path) -> N
         assert re.sub(r"\s+", " ", message) in re.sub(r"\s+", " ", words)
         assert hint in words
     assert NASTY_DEVICE in words
-    assert browser.complaints == []
