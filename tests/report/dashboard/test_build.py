@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import command
@@ -22,6 +23,14 @@ from xla_sweeps.store import planned
 from xla_sweeps.store.rows import load
 from xla_sweeps.store.store import Store
 from xla_sweeps.store.table import rows_of
+
+
+def written(folders: Path | list[Path], **options: Any) -> tuple[Any, Any]:
+    """The columns and the metadata of a page of these folders."""
+    folders = folders if isinstance(folders, list) else [folders]
+    page = folders[0].parent / "page.html"
+    build.write_page(folders, page, **options)
+    return unpacked(page)
 
 
 def test_the_page_contains_the_rows_that_results_shows(tmp_path: Path) -> None:
@@ -43,11 +52,9 @@ def test_the_page_contains_the_rows_that_results_shows(tmp_path: Path) -> None:
             wanted = value_of(rows[key], name)
             if name == "flags":
                 wanted = " ".join(wanted)
-            assert value == (
-                pytest.approx(float(wanted), rel=2**-15)
-                if isinstance(wanted, int | float)
-                else wanted
-            ), name
+            elif isinstance(wanted, int | float):
+                wanted = pytest.approx(float(wanted), rel=2**-15)
+            assert value == wanted, name
     assert (meta["records"], meta["trials"], meta["title"]) == (2, 2, "results")
     assert meta["folders"] == {"results": "."}
 
@@ -55,19 +62,16 @@ def test_the_page_contains_the_rows_that_results_shows(tmp_path: Path) -> None:
 def test_the_page_knows_how_many_planned_trials_it_contains(tmp_path: Path) -> None:
     folder = tmp_path / "results"
     Store(folder).save(make_record(TIMES, request_id="done"))
-    page = tmp_path / "page.html"
-    build.write_page([folder], page)
-    assert unpacked(page)[1]["planned"] is None
+    assert written(folder)[1]["planned"] is None
     planned.keep(folder, "a/b", ["0", "1", "done"])
     planned.keep(folder, "another", ["1", "2", "3"])
     planned.keep(folder, "another", ["1", "2"])
     (folder / "sweeps" / "damaged.json").write_text("{")
-    build.write_page([folder], page)
-    assert unpacked(page)[1]["planned"] == 1 + 3
+    assert written(folder)[1]["planned"] == 1 + 3
 
 
 def test_the_page_knows_the_addresses_of_its_trials_runs_and_of_no_others(tmp_path: Path) -> None:
-    folder, page = tmp_path / "results", tmp_path / "page.html"
+    folder = tmp_path / "results"
     Store(folder).save(make_record(TIMES))
     address = "https://wandb.ai/me/xla/runs/1"
     marks = folder / "published" / "api.wandb.ai_me_xla"
@@ -80,34 +84,28 @@ def test_the_page_knows_the_addresses_of_its_trials_runs_and_of_no_others(tmp_pa
     note(TRIAL_ID)  # as before addresses were noted
     note("f" * 16, url="https://wandb.ai/me/xla/runs/2")
     (marks / "damaged.json").write_text("{")
-    build.write_page([folder], page)
-    assert unpacked(page)[1]["runs"] == {}
+    assert written(folder)[1]["runs"] == {}
     note(TRIAL_ID, url=address)
-    build.write_page([folder], page)
-    assert unpacked(page)[1]["runs"] == {"results": {TRIAL_ID: address}}
+    assert written(folder)[1]["runs"] == {"results": {TRIAL_ID: address}}
 
 
 def test_outside_text_never_becomes_markup(tmp_path: Path) -> None:
     measured(tmp_path / "results")
-    output = tmp_path / "page.html"
-    build.write_page([tmp_path / "results"], output, title=NASTY)
-    text = output.read_text(encoding="utf-8")
+    columns, meta = written(tmp_path / "results", title=NASTY)
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "alert(1)" not in text.replace("&lt;script&gt;alert(1)&lt;/script&gt;", "")
     assert "<module>" not in text
-    columns, meta = unpacked(output)
     assert NASTY in columns["family"]
     assert NASTY in columns["failure_message"]
     assert meta["title"] == NASTY
 
 
 def test_several_folders_keep_their_names(tmp_path: Path) -> None:
-    for name in ("a/results", "b/results", "c"):
-        measured(tmp_path / name)
-    output = tmp_path / "page.html"
-    build.write_page([tmp_path / "a/results", tmp_path / "c"], output)
-    assert set(unpacked(output)[0]["results"]) == {"results", "c"}
-    build.write_page([tmp_path / "a/results", tmp_path / "b/results"], output)
-    assert len(set(unpacked(output)[0]["results"])) == 2
+    one, other, third = (tmp_path / name for name in ("a/results", "b/results", "c"))
+    for folder in (one, other, third):
+        measured(folder)
+    assert set(written([one, third])[0]["results"]) == {"results", "c"}
+    assert len(set(written([one, other])[0]["results"])) == 2
 
 
 def test_the_answer_names_the_folder_that_counts_and_the_other_scenarios(tmp_path: Path) -> None:
@@ -147,16 +145,14 @@ def test_too_many_rows_for_a_page_are_refused_with_a_remedy(
 ) -> None:
     measured(tmp_path / "results")
     monkeypatch.setattr(build, "MAX_ROWS", 2)
-    with pytest.raises(
-        ConfigError, match=r"4 rows are more than a page holds \(2\); keep some with --where"
-    ):
-        build.write_page([tmp_path / "results"], tmp_path / "page.html")
+    said = r"4 rows are more than a page holds \(2\); keep some with --where"
+    with pytest.raises(ConfigError, match=said):
+        written(tmp_path / "results")
 
 
 def test_a_page_shows_published_figures_beside_measured_ones(tmp_path: Path) -> None:
     measured(tmp_path / "results")
-    build.write_page([tmp_path / "results"], tmp_path / "page.html", published=True)
-    columns, meta = unpacked(tmp_path / "page.html")
+    columns, meta = written(tmp_path / "results", published=True)
     without_checks = {*study.QUESTIONS} - {"compatibility"}
     assert {table["key"] for table in meta["study"]} == without_checks
     assert set(columns["verdict"]) == {"faster", "failed", "ambiguous", "none"}
@@ -167,7 +163,5 @@ def test_a_page_shows_published_figures_beside_measured_ones(tmp_path: Path) -> 
         "NVIDIA T4",
         "unnamed GPU",
     }
-    alone = tmp_path / "published"
-    assert command("import", str(SAMPLE), "--into", "published", cwd=tmp_path).returncode == 0
-    build.write_page([alone], tmp_path / "page.html")
-    assert set(unpacked(tmp_path / "page.html")[0]["origin"]) == {"imported"}
+    command("import", str(SAMPLE), "--into", "published", cwd=tmp_path, code=0)
+    assert set(written(tmp_path / "published")[0]["origin"]) == {"imported"}
