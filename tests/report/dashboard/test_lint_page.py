@@ -11,7 +11,6 @@ import pytest
 from paths import ROOT
 from programs import run_program
 
-PAGE = ROOT / "xla_sweeps/report/dashboard/assets/page"
 TSC = ROOT / ".node/node_modules/.bin/tsc"
 
 
@@ -27,7 +26,7 @@ TSC = ROOT / ".node/node_modules/.bin/tsc"
 def test_a_wrong_name_is_an_error_of_types(
     tmp_path: Path, file: str, right: str, wrong: str, said: str
 ) -> None:
-    shutil.copytree(PAGE, tmp_path / "page")
+    shutil.copytree(ROOT / "xla_sweeps/report/dashboard/assets/page", tmp_path / "page")
     text = (tmp_path / "page" / file).read_text(encoding="utf-8")
     assert right in text
     (tmp_path / "page" / file).write_text(text.replace(right, wrong) if right else text, "utf-8")

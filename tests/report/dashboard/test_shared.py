@@ -13,8 +13,6 @@ from xla_sweeps.report.sentences import SENTENCES, USUALLY
 from xla_sweeps.report.wandb_report.text import setting_document
 from xla_sweeps.schema.row import QUESTION, SETTINGS
 
-ASSETS = resources.files("xla_sweeps.report.dashboard") / "assets"
-
 SOURCE = re.sub(r"/\*.*?\*/|//[^\n]*", "", "\n".join(scripts().values()), flags=re.DOTALL)
 
 
@@ -34,7 +32,8 @@ def test_the_share_of_usually_is_not_written_a_second_time() -> None:
 
 @pytest.mark.parametrize("name", ["page.css", "loader.js"])
 def test_what_the_page_holds_as_it_is_does_not_end_its_element(name: str) -> None:
-    text = (ASSETS / name).read_text(encoding="utf-8").lower()
+    assets = resources.files("xla_sweeps.report.dashboard") / "assets"
+    text = (assets / name).read_text(encoding="utf-8").lower()
     assert not re.search(r"</(?:script|style)|<!--", text)
 
 
