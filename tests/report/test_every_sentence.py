@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from changed_rows import with_columns
 from report_rows import FACTS, SWEEP, failed, pair
+from shown import rows_text, text_shown
 
 from xla_sweeps.analysis.overview import by_device, overview
 from xla_sweeps.report import study
@@ -18,7 +19,7 @@ from xla_sweeps.report.advice import all_caveats, answer
 from xla_sweeps.report.overall import overall_answer, overall_word
 from xla_sweeps.report.sentences import OTHERWISE
 from xla_sweeps.report.terminal.sweep_summary import show_sweep
-from xla_sweeps.report.terminal.tables import show_rows, show_tables
+from xla_sweeps.report.terminal.tables import show_tables
 from xla_sweeps.report.wandb_report.text import sections
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
@@ -31,8 +32,6 @@ PLURAL = re.compile(
 )
 
 EQUAL = re.compile(r"([\d.,]+)(?: \w+)? to \1\b|\(([\d.]+)×? to \2")
-
-MEAN = re.compile(r"geometric mean speedup|typically")
 
 
 def row_of_kind(kind: str, number: int) -> ComparisonRow:
@@ -54,17 +53,11 @@ def sets() -> Iterator[tuple[str, ...]]:
     yield from ((one, one, other) for one, other in itertools.permutations(KINDS[::2], 2))
 
 
-def rows_of(kinds: Sequence[str]) -> list[ComparisonRow]:
-    return [row_of_kind(kind, number) for number, kind in enumerate(kinds, start=1)]
-
-
-def said_at_80(rows: Sequence[ComparisonRow], capsys: pytest.CaptureFixture[str]) -> str:
+def said_at_80(rows: Sequence[ComparisonRow]) -> str:
     """All that a sweep, the questions of the study, the answers and the report say."""
     counts = Counter(str(row.status) for row in rows)
-    show_sweep("s", rows=rows, counts=counts, planned=len(rows), **SWEEP)
-    show_rows(rows)
-    show_tables(study.of_rows(rows))
-    text = capsys.readouterr().out
+    text = text_shown(show_sweep, "s", rows=rows, counts=counts, planned=len(rows), **SWEEP)
+    text += rows_text(*rows) + text_shown(show_tables, study.of_rows(rows))
     assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text
     singles = [f"{answer(row)} {all_caveats(row)}" for row in rows]
@@ -75,16 +68,17 @@ def said_at_80(rows: Sequence[ComparisonRow], capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize("kinds", list(sets()), ids="-".join)
 def test_no_sentence_says_more_than_the_intervals(
-    kinds: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    kinds: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    rows = rows_of(kinds)
-    text = " ".join(said_at_80(rows, capsys).split())
+    rows = [row_of_kind(kind, number) for number, kind in enumerate(kinds, start=1)]
+    text = " ".join(said_at_80(rows).split())
     assert not PLURAL.search(text), PLURAL.findall(text)
     assert not EQUAL.search(text), EQUAL.search(text)
     clear = sum(kind in KINDS[:3] for kind in kinds)
     open_ = len(kinds) - clear - kinds.count("failed")
-    assert bool(MEAN.search(text)) == (clear > open_), text
+    has_mean = re.search(r"geometric mean speedup|typically", text)
+    assert bool(has_mean) == (clear > open_), text
     word = overall_word(overview(rows))
     kinds_of_verdict = {*kinds} - {"ambiguous", "busy"}
     assert word != OTHERWISE or len(kinds_of_verdict) > 1, (word, kinds)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from factories import TRIAL, config_of, make_record
+from shown import trial_text
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.advice import answer
 from xla_sweeps.report.next_steps import command_of, fastest_way, next_steps
-from xla_sweeps.report.terminal.tables import show_trial
 from xla_sweeps.schema.measurement import Flagged
 from xla_sweeps.schema.modes import SCENARIOS, Scenario
 from xla_sweeps.schema.row import ComparisonRow
 
 
-def headline(**call_s: float) -> ComparisonRow:
-    summary = summarize([make_record(call_s, noise=0.02)])
+def headline(asked: Mapping[str, Any] = {}, /, **call_s: float) -> ComparisonRow:
+    summary = summarize([make_record(call_s, noise=0.02, **asked)])
     return next(row for row in summary.comparisons if row.headline)
 
 
@@ -34,22 +36,17 @@ def test_a_clear_answer_names_the_line_to_write_and_the_command_that_says_why(
 def test_both_commands_have_the_variables_of_the_site_where_it_was_measured() -> None:
     flags = {"OPENBLAS_CORETYPE": "Haswell", "XLA_FLAGS": "--xla_a=1 --xla_b=2"}
     variables = "OPENBLAS_CORETYPE=Haswell XLA_FLAGS='--xla_a=1 --xla_b=2' "
-    faster, even = (
-        summarize(
-            [make_record({"graph": 0.2, "xla": xla}, noise=0.02, environment={"flags": flags})]
-        )
-        for xla in (0.05, 0.19)
-    )
-    why = dict(next_steps(faster.comparisons[0]))["why"]
-    assert why == f"{variables}xla-sweeps explain model=resnet50 source=applications resolution=224"
-    again = dict(next_steps(even.comparisons[0]))["next"]
+    asked = {"environment": {"flags": flags}}
+    faster, even = (dict(next_steps(headline(asked, graph=0.2, xla=xla))) for xla in (0.05, 0.19))
+    explain = "xla-sweeps explain model=resnet50 source=applications resolution=224"
+    assert faster["why"] == f"{variables}{explain}"
+    again = even["next"]
     assert again.startswith(f"{variables}python -m xla_sweeps model=resnet50 ")
     assert command_of("explain", "PATH=$(evil) rm x; python -m xla_sweeps model=x") == ""
 
 
 def test_a_step_of_training_is_explained_by_its_forward_pass() -> None:
-    record = make_record({"graph": 0.2, "xla": 0.1}, noise=0.02, config=config_of("train_step"))
-    (row,) = summarize([record]).comparisons
+    row = headline({"config": config_of("train_step")}, graph=0.2, xla=0.1)
     assert dict(next_steps(row))["why"].endswith(" resolution=224  # of the forward pass")
 
 
@@ -81,9 +78,7 @@ def test_modes_of_two_backends_are_explained_by_neither() -> None:
     ("host_s", "scenario", "said"),
     [(0.05, "predict", True), (0.3, "predict", False), (0.099, "predict", False)],
 )
-def test_a_mode_that_beats_both_sides_clearly_is_named(
-    host_s: float, scenario: str, said: bool
-) -> None:
+def test_a_mode_that_clearly_beats_both_is_named(host_s: float, scenario: str, said: bool) -> None:
     call_s = {"graph_host": host_s, "predict_graph": 0.2, "predict_xla": 0.1}
     record = make_record(call_s, noise=0.02, config=config_of(scenario, *call_s))
     summary = summarize([record])
@@ -107,36 +102,25 @@ def test_only_the_words_of_the_model_are_explained() -> None:
     assert command_of("explain", own) == "A=1 xla-sweeps explain --config-dir 'my conf' model=tiny"
 
 
-def test_a_trial_has_one_caveat_and_names_the_other_flags(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    flags = (
-        Flagged("host_bound"),
-        Flagged("no_reference"),
-        Flagged("warmup_not_stationary", "xla"),
-    )
-    show_trial(summarize([make_record({"graph": 0.2, "xla": 0.1}, flags=flags)]), places={})
-    caveats = [line for line in capsys.readouterr().out.splitlines() if line.startswith("! ")]
-    assert len(caveats) == 1
-    assert caveats[0].startswith("! warmup_not_stationary: ")
+def test_a_trial_has_one_caveat_and_names_the_other_flags() -> None:
+    flags = (*map(Flagged, ("host_bound", "no_reference")), Flagged("warmup_not_stationary", "xla"))
+    text = trial_text(make_record({"graph": 0.2, "xla": 0.1}, flags=flags))
+    (caveat,) = (line for line in text.splitlines() if line.startswith("! "))
+    assert caveat.startswith("! warmup_not_stationary: ")
 
 
-def test_the_end_of_a_trial_has_at_most_15_lines(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_end_of_a_trial_has_at_most_15_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    record = make_record(
-        {"eager": 0.4, "graph": 0.2, "xla": 0.1}, noise=0.01, flags=(Flagged("no_reference"),)
-    )
-    show_trial(summarize([record]), places={"record": "results/records/0.json", "table": "x"})
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.strip()]
+    flags = (Flagged("no_reference"),)
+    record = make_record({"eager": 0.4, "graph": 0.2, "xla": 0.1}, noise=0.01, flags=flags)
+    text = trial_text(record, record="results/records/0.json", table="x")
+    lines = [line for line in text.splitlines() if line.strip()]
     assert len(lines) <= 15, lines
 
 
 def test_new_shapes_name_the_command_that_says_from_how_many_calls_a_mode_pays() -> None:
     trial = replace(TRIAL, scenario=Scenario.NEW_SHAPES, shapes=("b32", "96", "b7"))
-    record = make_record({"graph": 0.2, "xla": 0.9}, noise=0.02, trial=trial)
-    row = next(one for one in summarize([record]).comparisons if one.headline)
+    row = headline({"trial": trial}, graph=0.2, xla=0.9)
     command = "xla-sweeps shapes model=resnet50 source=applications resolution=224"
     assert dict(next_steps(row)) == {"calls": f"{command} --sizes 96 --batches 32,7"}
     assert "where each shape is called once or twice" in answer(row)

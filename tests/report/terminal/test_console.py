@@ -86,9 +86,7 @@ def test_an_error_of_our_own_is_one_line_where_nothing_can_be_written(
     assert capsys.readouterr().err.endswith("'x'; its traceback could not be written\n")
 
 
-def test_a_machine_without_a_temporary_folder_is_no_defect(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_machine_without_temporary_files_is_no_defect(capsys: pytest.CaptureFixture[str]) -> None:
     text = "No usable temporary directory found in ['/tmp']"
     assert complain(FileNotFoundError(errno.ENOENT, text)) == 2
     assert capsys.readouterr().err == (

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
+import explanations
 import pytest
-from explanations import KNOWN
 
 from xla_sweeps.analysis.roofline import roofline
 from xla_sweeps.report.terminal.explained_lines import NOT_AVAILABLE, WIDTH
@@ -49,6 +50,12 @@ WORK = Work(
     output_bytes=5_000,
 )
 
+KNOWN: Any = explanations.KNOWN
+
+
+def of_net(device: str = "", **more: Any) -> Explanation:
+    return Explanation(model="net", device=device, **more)
+
 
 def words_of(explanation: Explanation) -> str:
     """The text, with one blank between words; no line is wider than a terminal."""
@@ -58,9 +65,8 @@ def words_of(explanation: Explanation) -> str:
 
 
 def test_no_line_is_wider_than_eighty_columns_and_the_worst_comes_first() -> None:
-    lines = explanation_text(KNOWN).splitlines()
-    assert max(map(len, lines)) <= WIDTH
-    text = "\n".join(lines)
+    text = explanation_text(KNOWN)
+    assert max(map(len, text.splitlines())) <= WIDTH
     for part in (
         *("in text_0 (Text), net.py:0", "and 2 more places", "1 cluster, about 60 % of"),
         *("345 operations in the graph that graph mode runs", "67 operations (thunks)"),
@@ -74,14 +80,13 @@ def test_no_line_is_wider_than_eighty_columns_and_the_worst_comes_first() -> Non
 
 
 def test_a_bound_beside_other_load_is_marked_with_who_it_was() -> None:
-    busy = " ".join(explanation_text(replace(KNOWN, others="others use 1.4 of 2 cores")).split())
+    busy = words_of(replace(KNOWN, others="others use 1.4 of 2 cores"))
     assert "~ contaminated: others use 1.4 of 2 cores." in busy
     assert "~ other load slowed the peaks too" in busy
     assert "contaminated" not in explanation_text(KNOWN)
 
 
 def test_a_trace_that_slows_a_mode_much_makes_its_losses_doubtful() -> None:
-    assert KNOWN.time
     graph, xla = KNOWN.time.modes
     slow = replace(graph, call_s=0.25)
     text = explanation_text(replace(KNOWN, time=replace(KNOWN.time, modes=(slow, xla))))
@@ -92,22 +97,20 @@ def test_a_trace_that_slows_a_mode_much_makes_its_losses_doubtful() -> None:
 
 
 @pytest.mark.parametrize(("factor", "times"), [(0.95, "119 ms"), (1.05, "131 ms")])
-def test_a_difference_too_small_for_a_few_calls_is_not_said_to_be_one(
+def test_a_difference_too_small_for_a_few_calls_is_not_told_as_one(
     factor: float, times: str
 ) -> None:
-    assert KNOWN.roofline
     graph, xla = KNOWN.roofline.modes
     near = replace(KNOWN.roofline, modes=(graph, replace(xla, call_s=graph.call_s * factor)))
-    text = " ".join(explanation_text(replace(KNOWN, roofline=near)).split())
+    text = words_of(replace(KNOWN, roofline=near))
     assert f"Here XLA is about as fast as graph ({times} against 125 ms a call)." in text
 
 
 def test_what_is_not_known_is_not_available_and_never_none() -> None:
-    explanation = Explanation(model="net", device="").complete("it died of SIGABRT")
-    text = " ".join(explanation_text(explanation).split())
+    text = words_of(of_net().complete("it died of SIGABRT"))
     assert text.count("not available: it died of SIGABRT; all else needs this") == 1
-    early = replace(Explanation(model="net", device=""), missing={"refusals": "too old"})
-    whole = " ".join(explanation_text(early.complete("it died of SIGABRT")).split())
+    early = of_net(missing={"refusals": "too old"})
+    whole = words_of(early.complete("it died of SIGABRT"))
     assert whole.count("not available: it died of SIGABRT") == 7 + len(TrapName)
     assert "too old" in whole
     assert "✓" not in text + whole
@@ -115,13 +118,11 @@ def test_what_is_not_known_is_not_available_and_never_none() -> None:
 
 
 def test_a_tensorflow_that_lists_no_kernels_of_the_device_is_said_to_do_so() -> None:
-    explanation = Explanation(
-        model="net", device="XLA_GPU_JIT", registered=("XLA_CPU_JIT",), refusals=()
-    )
-    assert "does not list kernels of XLA_GPU_JIT" in explanation_text(explanation)
-    none = Explanation(model="net", device="XLA_CPU_JIT", registered=(), refusals=())
-    assert "lists no kernels of XLA" in explanation_text(none)
-    assert "✓ no operation" not in explanation_text(none)
+    other = explanation_text(of_net("XLA_GPU_JIT", registered=("XLA_CPU_JIT",), refusals=()))
+    assert "does not list kernels of XLA_GPU_JIT" in other
+    none = explanation_text(of_net("XLA_CPU_JIT", registered=(), refusals=()))
+    assert "lists no kernels of XLA" in none
+    assert "✓ no operation" not in none
 
 
 def test_control_characters_of_a_model_do_not_reach_the_terminal() -> None:
@@ -148,9 +149,7 @@ def test_few_operations_are_shown_with_their_types_and_many_by_name() -> None:
 
 
 def test_breaks_limits_and_further_graphs_are_shown_below_the_graphs() -> None:
-    text = words_of(
-        Explanation(model="net", device="CPU", captures=(CAPTURE,), missing={"traps": "no XLA"})
-    )
+    text = words_of(of_net(captures=(CAPTURE,), missing={"traps": "no XLA"}))
     for part in (
         "! torch.compile(model): 8 graphs with 100 operations, 7 breaks ! 7 breaks: a reason",
         "net.py:7 ! call (net.py:9) reached the limit of 8 recompilations",
@@ -166,22 +165,21 @@ def test_breaks_limits_and_further_graphs_are_shown_below_the_graphs() -> None:
 def test_one_graph_is_whole_and_a_refusal_has_its_place() -> None:
     whole = Capture(way="torch.export", graphs=1, calls=27)
     refused = Capture(way="torch.export", graphs=None, refusal="no such guard", place="net.py:3")
-    text = words_of(Explanation(model="net", device="CPU", captures=(whole, refused)))
+    text = words_of(of_net(captures=(whole, refused)))
     assert "✓ torch.export: 1 graph with 27 operations, 0 breaks" in text
     assert "! torch.export: no such guard net.py:3" in text
 
 
 def test_programs_of_each_call_have_their_seconds() -> None:
-    row = Compilation(
-        call="jax.jit, a batch of 3", programs=1, trace_s=0.01, lower_s=0.02, compile_s=1.5
-    )
-    text = words_of(Explanation(model="net", device="CPU", compilations=(row,)))
+    seconds = {"trace_s": 0.01, "lower_s": 0.02, "compile_s": 1.5}
+    row = Compilation(call="jax.jit, a batch of 3", programs=1, **seconds)
+    text = words_of(of_net(compilations=(row,)))
     assert "programs trace lower compile call 1 10 ms 20 ms 1.5 s jax.jit, a batch of 3" in text
 
 
 def test_a_process_that_dies_before_them_says_that_they_are_not_available() -> None:
-    awaited = Explanation(model="net", device="CPU", captures=None, compilations=None)
-    text = words_of(replace(awaited, missing={"roofline": "too old"}).complete("SIGABRT"))
+    awaited = of_net(captures=None, compilations=None, missing={"roofline": "too old"})
+    text = words_of(awaited.complete("SIGABRT"))
     assert "what is captured as graphs: not available: SIGABRT" in text
     assert "what each call compiles: not available: SIGABRT" in text
     assert "captured as graphs" not in words_of(KNOWN.complete("SIGABRT"))
@@ -200,7 +198,7 @@ def test_one_sentence_says_how_close_graph_mode_is_and_what_xla_can_gain() -> No
 
 def test_every_figure_is_shown_with_its_unit() -> None:
     bounds = roofline(WORK, PEAKS, {"graph": 0.125, "xla": 2.084})
-    text = words_of(Explanation(model="net", device="", roofline=bounds))
+    text = words_of(of_net(roofline=bounds))
     for part in (
         "a call: 5 G multiply-accumulates; at least 95 MB moved: 80 MB weights, 15 MB inputs, "
         "5 kB outputs",
@@ -214,7 +212,7 @@ def test_every_figure_is_shown_with_its_unit() -> None:
 
 def test_a_bound_that_is_not_known_is_not_available_and_never_zero() -> None:
     bounds = roofline(replace(WORK, macs_by_type={"s8": 10**9}), PEAKS, {"graph": 0.1})
-    text = words_of(Explanation(model="net", device="", roofline=bounds)).partition("Not av")[0]
+    text = words_of(of_net(roofline=bounds)).partition("Not av")[0]
     assert verdict(bounds) == ""
     assert "– bound by compute: not available: no peak of matmul s8" in text
     assert text.count(NOT_AVAILABLE) == 1 + 1 + 1  # the bound, graph's share, one core's copy
@@ -222,12 +220,11 @@ def test_a_bound_that_is_not_known_is_not_available_and_never_zero() -> None:
 
 
 def test_fusions_too_small_for_megabytes_are_not_listed() -> None:
-    assert KNOWN.program
     (first, *_) = KNOWN.program.largest
     tiny = replace(first, read_bytes=64, written_bytes=64)
     small = replace(KNOWN.program, largest=(tiny,) * 10, read_bytes=128, written_bytes=64)
-    text = " ".join(explanation_text(replace(KNOWN, program=small)).split())
+    text = words_of(replace(KNOWN, program=small))
     assert "one call must read 128 B and write 64 B" in text
     assert "0.00" not in text.partition("one call must read")[2].partition("How fast")[0]
     assert "the fusions that read and write most" not in text
-    assert "the fusions that read and write most" in " ".join(explanation_text(KNOWN).split())
+    assert "the fusions that read and write most" in words_of(KNOWN)

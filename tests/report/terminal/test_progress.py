@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
+from shown import block_text
 
 from xla_sweeps.report.terminal.progress import SweepProgress, TrialProgress
 from xla_sweeps.trial.rounds import Progress
@@ -76,21 +76,16 @@ def test_quiet_shows_warnings_only(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "warning: mind this\n")
 
 
-def test_the_live_block_fits_80_columns_and_counts_every_measured_round(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_live_block_fits_80_columns_and_counts_every_measured_round() -> None:
     screen = TrialProgress(ui="quiet")
     screen.trial_started("efficientnetv2_large 384 px", replicates=3, log=Path("results/x.log"))
-    Console(width=80).print(screen.block())
-    assert "waiting for its turn   0.0 s" in capsys.readouterr().out
+    assert "waiting for its turn   0.0 s" in block_text(screen)
     screen.stage(0, "measure", None)
-    progress = progressed(12, 0)
-    screen.round_done(0, replace(progress, remaining_s=(217.0, 433.0)))
-    Console(width=80).print(screen.block())
-    lines = capsys.readouterr().out.splitlines()
-    assert "12 measured, 0 clean of 24  eta 3 min 37 s to 7 min 13 s" in "\n".join(lines)
-    assert "half-width ±1.2 % (target ±1 %)" in "\n".join(lines)
-    assert len(lines) == 5
+    screen.round_done(0, replace(progressed(12, 0), remaining_s=(217.0, 433.0)))
+    text = block_text(screen)
+    assert "12 measured, 0 clean of 24  eta 3 min 37 s to 7 min 13 s" in text
+    assert "half-width ±1.2 % (target ±1 %)" in text
+    assert text.count("\n") == 5
 
 
 def test_a_name_in_the_progress_cannot_control_the_terminal(
@@ -130,23 +125,21 @@ def test_a_finished_line_has_the_speedup_before_the_command(
     assert re.fullmatch(r".* end +cpu  ok  1\.25× \(1\.24–1\.27\)  0\.\d s  model=resnet50", line)
 
 
-def test_the_block_fits_80_columns_and_keeps_device_speedup_and_counts(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_block_fits_80_columns_and_keeps_device_speedup_and_counts(tmp_path: Path) -> None:
     long = "model=efficientnetv2_large batch_size=128 resolution=480 tracker=wandb_offline"
     log = tmp_path / "log"
     log.write_text("12:00:00 rounds   12/24 rounds  half-width ±1.23% (target ±1.00%)\n")
     with SweepProgress("mine", ["cpu:0"], ui="quiet") as board:
-        assert "trials" not in shown(board, capsys), "nothing is known of their number"
+        assert "trials" not in block_text(board), "nothing is known of their number"
         board.progress(0, 6, {"missing": 6}, left_s=None)
-        assert "0/6 trials" in shown(board, capsys)
+        assert "0/6 trials" in block_text(board)
         board.running("cpu:0", long, log)
         board.show_end("cpu:0", long, "contaminated", "", "1.25× (1.24–1.27)")
         board.running("cpu:0", long, log)
         board.progress(0, 6, {"missing": 1, "contaminated": 5}, left_s=(217.0, 433.0), busy=BUSY)
-        text = shown(board, capsys)
+        text = block_text(board)
         board._left_at -= 300
-        later = shown(board, capsys)
+        later = block_text(board)
     lines = text.splitlines()
     assert all(len(line) <= 80 for line in lines)
     assert lines[1].endswith("0/6 trials  eta 3 min 37 s to 7 min 13 s")
@@ -160,12 +153,6 @@ def test_the_block_fits_80_columns_and_keeps_device_speedup_and_counts(
     assert "eta 0.0 s to 2 min 13 s" in later, "it counts down between two reports"
 
 
-def shown(board: SweepProgress, capsys: pytest.CaptureFixture[str]) -> str:
-    capsys.readouterr()
-    Console(width=80).print(board.block())
-    return capsys.readouterr().out
-
-
 def test_a_sweep_that_waits_says_what_runs_and_in_which_stage(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("12:00:01 compile  xla\n")
@@ -175,9 +162,7 @@ def test_a_sweep_that_waits_says_what_runs_and_in_which_stage(tmp_path: Path) ->
     assert board._still() == ("still", "cpu  resnet50 b4  compile xla")
 
 
-def test_a_waiting_sweep_leaves_out_options_and_the_time_left_of_one_replicate(
-    tmp_path: Path,
-) -> None:
+def test_a_waiting_sweep_leaves_out_options_and_one_replicates_time_left(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("12:00:01 rounds   18/60 rounds  half-width ±8.17% (target ±0.50%)  eta 9 s\n")
     board = SweepProgress("mine", ["cpu"], ui="quiet")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from changed_rows import with_columns
 from factories import make_record
+from shown import rows_text, text_shown
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.terminal import sweep_summary
 from xla_sweeps.report.terminal.sweep_summary import show_sweep
-from xla_sweeps.report.terminal.tables import show_rows
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import ComparisonRow
@@ -21,28 +20,19 @@ from xla_sweeps.schema.row import ComparisonRow
 (ROW,) = summarize([make_record()]).comparisons
 
 
-@pytest.fixture
-def shown(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+def shown(*rows: ComparisonRow, **changes: Any) -> str:
     """Text that is shown of a sweep with these rows."""
-
-    def show(*rows: ComparisonRow, **changes: Any) -> str:
-        given: dict[str, Any] = {"counts": {"ok": len(rows)}, "planned": len(rows)}
-        given |= {"gave_up": {}, "stopped": None}
-        given |= {"results_dir": Path("results"), "again": "xla-sweeps sweep mine.yaml"}
-        show_sweep("mine", rows=rows, **{**given, **changes})
-        return capsys.readouterr().out
-
-    return show
+    given: dict[str, Any] = {"counts": {"ok": len(rows)}, "planned": len(rows)}
+    given |= {"gave_up": {}, "stopped": None}
+    given |= {"results_dir": Path("results"), "again": "xla-sweeps sweep mine.yaml"}
+    return text_shown(show_sweep, "mine", rows=rows, **{**given, **changes})
 
 
-Shown = Callable[..., str]
-
-
-def test_the_command_that_shows_the_results_can_be_typed(shown: Shown) -> None:
+def test_the_command_that_shows_the_results_can_be_typed() -> None:
     assert "xla-sweeps results 'my results'\n" in shown(ROW, results_dir=Path("my results"))
 
 
-def test_interrupted_trials_are_not_failed(shown: Shown) -> None:
+def test_interrupted_trials_are_not_failed() -> None:
     stopped = with_columns(
         ROW, verdict=Verdict.NOT_MEASURED, status=Status.INTERRUPTED, failure_message="interrupted"
     )
@@ -53,9 +43,7 @@ def test_interrupted_trials_are_not_failed(shown: Shown) -> None:
     assert "✕ 1 failed" in shown(failed)
 
 
-def test_a_sweep_whose_aa_pairs_differ_too_often_is_untrusted(
-    shown: Shown, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_sweep_whose_aa_pairs_differ_too_often_is_untrusted() -> None:
     twin = with_columns(
         ROW, candidate="graph_2", replicates=6, p_value=1e-6, speedup_low=1.5, speedup_high=2.5
     )
@@ -64,13 +52,12 @@ def test_a_sweep_whose_aa_pairs_differ_too_often_is_untrusted(
     out = shown(*rows)
     assert "untrusted: 2 of 2 A/A pairs differ by more than 1 %" in out
     assert "Do not rely on these verdicts" in out
-    show_rows(rows)
-    assert "untrusted: 2 of 2 A/A pairs" in " ".join(capsys.readouterr().out.split())
+    assert "untrusted: 2 of 2 A/A pairs" in " ".join(rows_text(*rows).split())
     step = with_columns(twin, scenario="train_step")
     assert shown(twin, step).count("1 of 1 A/A pairs differ by more than 1 %") == 2
 
 
-def test_each_scenario_has_its_own_table_and_sums(shown: Shown) -> None:
+def test_each_scenario_has_its_own_table_and_sums() -> None:
     step = with_columns(ROW, scenario="train_step", speedup=0.5, verdict=Verdict.SLOWER)
     out = shown(ROW, step, with_columns(ROW, model="vgg16"))
     calls, _, steps = out.rpartition("scenario=train_step")
@@ -82,16 +69,14 @@ def test_each_scenario_has_its_own_table_and_sums(shown: Shown) -> None:
     assert "scenario=" not in shown(ROW)
 
 
-def test_no_mean_is_of_several_devices(shown: Shown) -> None:
+def test_no_mean_is_of_several_devices() -> None:
     slow = with_columns(ROW, speedup=0.5, verdict=Verdict.SLOWER, device="Tesla T4")
     out = shown(with_columns(ROW, device="NVIDIA A100"), slow)
     for words in ("on A100: geometric mean speedup 2.00×", "on T4: geometric mean speedup 0.50×"):
         assert f"xla over graph {words} over 1 of 2 planned trials" in out
 
 
-def test_contaminated_comparisons_are_counted(
-    shown: Shown, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_contaminated_comparisons_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep_summary, "ROWS_SHOWN", 2)
     whole = with_columns(ROW, replicates=3)
     out = shown(whole, with_columns(whole, status=Status.CONTAMINATED), ROW)
@@ -101,9 +86,7 @@ def test_contaminated_comparisons_are_counted(
     assert "contaminated" not in shown(whole)
 
 
-def test_many_models_are_told_by_where_most_pairs_lie_and_few_by_their_mean_alone(
-    shown: Shown,
-) -> None:
+def test_many_models_are_told_by_where_most_pairs_lie_and_few_by_their_mean_alone() -> None:
     rows = [with_columns(ROW, model=f"model{n}", speedup=1.0 + n / 10) for n in range(11)]
     out = shown(*rows)
     assert "over 11 of 11 planned trials, 11 models; 8 of 10 between 1.10× and 1.90×" in out
@@ -116,7 +99,7 @@ def test_many_models_are_told_by_where_most_pairs_lie_and_few_by_their_mean_alon
 
 
 @pytest.mark.parametrize("kept", [False, True])
-def test_contaminated_trials_are_resumed_unless_they_are_kept(kept: bool, shown: Shown) -> None:
+def test_contaminated_trials_are_resumed_unless_they_are_kept(kept: bool) -> None:
     out = shown(counts={"ok": 1, "contaminated": 5}, planned=6, kept=kept)
     assert ("5 contaminated: measured again on resume; --accept-contaminated keeps" in out) != kept
     assert ("resume with: xla-sweeps sweep mine.yaml" in out) != kept

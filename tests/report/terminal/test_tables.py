@@ -11,6 +11,7 @@ import pytest
 from changed_rows import with_columns
 from factories import CONFIG, MODEL, config_of, failed_outcome, make_outcome, make_record
 from report_rows import pair
+from shown import rows_text, text_shown, trial_text
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.config import catalog
@@ -19,7 +20,6 @@ from xla_sweeps.report.row_cells import row_names
 from xla_sweeps.report.terminal.console import complain
 from xla_sweeps.report.terminal.models import show_model
 from xla_sweeps.report.terminal.progress import TrialProgress
-from xla_sweeps.report.terminal.tables import show_rows, show_trial
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import (
     Agreement,
@@ -32,7 +32,6 @@ from xla_sweeps.schema.measurement import (
     Status,
 )
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.system.installation import how_to_install
 
 HOSTILE = "a\x1b[31mb\x1b]0;title\x07c\u202ed\x9be\ud800f\x00"
@@ -60,22 +59,19 @@ def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
     ],
 )
 def test_the_table_says_how_far_a_mode_is_from_eager_and_what_was_allowed(
-    agreed: Agreement, cell: str, capsys: pytest.CaptureFixture[str]
+    agreed: Agreement, cell: str
 ) -> None:
     record = make_record({"graph": 0.2, "xla": 0.1})
-    told = replace(record.modes["xla"], agreement=agreed)
-    show_trial(summarize([replace(record, modes={**record.modes, "xla": told})]), places={})
-    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith(" xla "))
+    modes = {**record.modes, "xla": replace(record.modes["xla"], agreement=agreed)}
+    text = trial_text(replace(record, modes=modes))
+    (line,) = (line for line in text.splitlines() if line.startswith(" xla "))
     assert cell in line
     assert (" of " in line) is (" of " in cell)
 
 
-def test_the_end_of_a_trial_fits_the_terminal(
-    width: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    show_trial(SUMMARY, places={"record": "results/records/0.json"})
-    out, err = capsys.readouterr()
-    assert err == ""
+def test_a_trials_end_fits_the_terminal(width: int, capsys: pytest.CaptureFixture[str]) -> None:
+    out = trial_text(SUMMARY, record="results/records/0.json")
+    assert capsys.readouterr().err == ""
     assert max(map(len, out.splitlines())) <= width
     text = " ".join(out.split())
     for part in (
@@ -91,98 +87,70 @@ def test_the_end_of_a_trial_fits_the_terminal(
         assert part in text, part
 
 
-def test_what_keras_made_of_its_setting_stands_in_the_table(
-    width: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_keras_made_of_its_setting_stands_in_the_table(width: int) -> None:
     chosen = {"predict": False, "predict_graph": False, "predict_on_batch_auto": True}
     modes = {
         label: make_outcome(1.234, effective={"jit_compile": jit}) for label, jit in chosen.items()
     }
-    record = make_record(
-        dict.fromkeys(chosen, 1.234), modes=modes, config=config_of("predict", *chosen)
-    )
-    show_trial(summarize([record]), places={})
-    lines = capsys.readouterr().out.splitlines()
+    call_s, config = dict.fromkeys(chosen, 1.234), config_of("predict", *chosen)
+    lines = trial_text(make_record(call_s, modes=modes, config=config)).splitlines()
     assert max(map(len, lines)) <= width
     assert any("batch 4 · predict" in line for line in lines)
     shown = {line.split()[0]: line.split()[1:3] for line in lines if line.split()[:1]}
     for label, jit in chosen.items():
         assert shown[label] == ["yes" if jit else "no", "3.24"]
-    assert "XLA" not in _shown(SUMMARY, capsys).splitlines()[2]
+    assert "XLA" not in trial_text(SUMMARY).splitlines()[2]
 
 
-def _shown(summary: TrialSummary, capsys: pytest.CaptureFixture[str]) -> str:
-    show_trial(summary, places={})
-    return capsys.readouterr().out
-
-
-def test_rows_never_rely_on_colour(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_never_rely_on_colour(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    show_rows(SUMMARY.comparisons)
-    out = capsys.readouterr().out
+    out = rows_text(*SUMMARY.comparisons)
     assert "▲ faster" in out
     assert "\x1b" not in out
     assert "*" not in out
 
 
-def test_an_interrupted_trial_is_not_shown_as_failed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupted_trial_is_not_shown_as_failed() -> None:
     failure = Failure(phase=Phase.MEASURE, kind="interrupted", message="interrupted")
-    modes = {
-        name: ModeOutcome(status=Status.INTERRUPTED, failure=failure) for name in ("graph", "xla")
-    }
-    record = make_record(modes=modes, rounds=(), status=Status.INTERRUPTED, failure=failure)
-    summary = summarize([record])
-    show_trial(summary, places={})
-    show_rows(summary.comparisons)
-    out = capsys.readouterr().out
+    lost: dict[str, Any] = {"status": Status.INTERRUPTED, "failure": failure}
+    modes = {name: ModeOutcome(**lost) for name in ("graph", "xla")}
+    summary = summarize([make_record(modes=modes, rounds=(), **lost)])
+    out = trial_text(summary) + rows_text(*summary.comparisons)
     assert "‖ XLA against graph was interrupted before there was enough to compare." in out
     assert "‖ interrupted" in out
     assert "✕" not in out
 
 
-def test_contaminated_rows_have_a_mark_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+def test_contaminated_rows_have_a_mark_of_their_own() -> None:
     row = with_columns(SUMMARY.comparisons[0], replicates=3)
-    show_rows([row, with_columns(row, model="vgg16", status=Status.CONTAMINATED)])
-    out = capsys.readouterr().out
-    lines = {
-        name: line for line in out.splitlines() for name in ("resnet50", "vgg16") if name in line
-    }
-    assert lines["resnet50"].split()[-1] == "3"
-    assert lines["vgg16"].split()[-1] == "3~"
+    out = rows_text(row, with_columns(row, model="vgg16", status=Status.CONTAMINATED))
+    ends = {line.split()[0]: line.split()[-1] for line in out.splitlines() if line.strip()}
+    assert (ends["resnet50"], ends["vgg16"]) == ("3", "3~")
     assert "~ contaminated by other load" in out
     assert "*" not in out
-    show_rows([row])
-    assert "~" not in capsys.readouterr().out
+    assert "~" not in rows_text(row)
 
 
 @pytest.mark.parametrize("verdict", list(Verdict))
-def test_a_verdict_is_shown_in_the_word_that_a_filter_takes(
-    verdict: Verdict, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_verdict_is_shown_in_the_word_that_a_filter_takes(verdict: Verdict) -> None:
     row = with_columns(SUMMARY.comparisons[0], verdict=verdict, status=Status.TIMEOUT)
-    show_rows([row])
-    line = next(line for line in capsys.readouterr().out.splitlines() if "resnet50" in line)
+    line = next(line for line in rows_text(row).splitlines() if "resnet50" in line)
     assert (f" {verdict} " in line) == (not verdict.is_missing)
     assert (" timeout " in line) == verdict.is_missing
 
 
-def test_rows_fit_a_terminal_of_80_columns(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_fit_a_terminal_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     row = with_columns(SUMMARY.comparisons[0], model="efficientnetv2s", verdict=Verdict.AMBIGUOUS)
-    show_rows([row, with_columns(row, candidate="autocluster", baseline="default")])
-    out = capsys.readouterr().out
+    out = rows_text(row, with_columns(row, candidate="autocluster", baseline="default"))
     assert max(map(len, out.splitlines())) <= 80
     assert "…" not in out, "a word is cut"
     assert " replicates " in out
     number = with_columns(row, model="m" * 50, throughput_samples_per_s=12345.6, status="timeout")
     for narrow in (80, 60, 40):
         monkeypatch.setenv("COLUMNS", str(narrow))
-        show_rows([row, with_columns(number, verdict="failed", device="NVIDIA A100-SXM4-80GB")])
-        out = capsys.readouterr().out
+        failed = with_columns(number, verdict="failed", device="NVIDIA A100-SXM4-80GB")
+        out = rows_text(row, failed)
         assert "…" not in out
         assert f" {row.speedup.value:.2f}× " in out
         assert (max(map(len, out.splitlines())) <= 80) or narrow < 80
@@ -197,22 +165,17 @@ WORDS = (
 
 @pytest.mark.parametrize("columns", [80, 120])
 def test_a_table_that_fits_breaks_no_word_and_cuts_no_status(
-    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    long: dict[str, Any] = {
-        "candidate": WORDS[0],
-        "baseline": WORDS[1],
-        "throughput_samples_per_s": 1234567.0,
-    }
+    long: dict[str, Any] = {"candidate": WORDS[0], "baseline": WORDS[1]}
+    long["throughput_samples_per_s"] = 1234567.0
     for status in Status:
-        rows = [
+        lines = rows_text(
             pair(1, model=WORDS[4], status=status, verdict="failed", modes=WORDS[2], **long),
             pair(1, model=WORDS[4], modes=WORDS[3], **long),
             pair(1, model=WORDS[4], device=f"NVIDIA {WORDS[5]}", **long),
-        ]
-        show_rows(rows)
-        lines = capsys.readouterr().out.splitlines()
+        ).splitlines()
         assert max(map(len, lines)) <= columns
         assert any(f"✕ {status} " in f"{line} " for line in lines)
         parts = {part for line in lines for part in line.split()}
@@ -220,7 +183,7 @@ def test_a_table_that_fits_breaks_no_word_and_cuts_no_status(
         assert {piece for piece in pieces if not any(piece in part for part in parts)} == set()
 
 
-def test_rows_of_trials_that_differ_do_not_look_alike(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_of_trials_that_differ_do_not_look_alike() -> None:
     first = SUMMARY.comparisons[0]
     again = with_columns(first, trial_id="f" * 16)
     for changes, words in (
@@ -231,13 +194,12 @@ def test_rows_of_trials_that_differ_do_not_look_alike(capsys: pytest.CaptureFixt
         ({}, (f"({first.trial.trial_id[:8]})", "(ffffffff)")),
         ({"resolution_px": 96}, ("resnet50  ", "resnet50  ")),
     ):
-        show_rows([first, with_columns(again, **changes)])
-        lines = [line for line in capsys.readouterr().out.splitlines() if "resnet50" in line]
+        text = rows_text(first, with_columns(again, **changes))
+        lines = [line for line in text.splitlines() if "resnet50" in line]
         assert len(lines) == 2
         assert all(map(str.__contains__, lines, words)), lines
-    three = [first, with_columns(again, effort="standard"), with_columns(again, modes="xla")]
-    show_rows(three)
-    out = capsys.readouterr().out
+    others = with_columns(again, effort="standard"), with_columns(again, modes="xla")
+    out = rows_text(first, *others)
     for told in ("(quick · eager,graph,xla)", "(standard)", "(quick · xla)"):
         assert told in out
 
@@ -253,61 +215,47 @@ def test_variables_that_fill_pages_do_not_fill_the_table() -> None:
     assert max(map(len, told)) < 100
 
 
-def test_a_clear_verdict_is_not_hedged_and_an_open_one_is(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_clear_verdict_is_not_hedged_and_an_open_one_is() -> None:
     for call_s, is_open in ((0.1, False), (0.199, True)):
-        record = make_record({"graph": 0.2, "xla": call_s}, flags=(Flagged("not_converged"),))
-        show_trial(summarize([record]), places={})
-        out = capsys.readouterr().out
+        flags = (Flagged("not_converged"),)
+        out = trial_text(make_record({"graph": 0.2, "xla": call_s}, flags=flags))
         assert ("not_converged" in out) is is_open
         assert ("(open: " in out) is is_open
         assert ("(clear: " in out) is not is_open
 
 
-def test_a_device_that_all_rows_share_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
-    show_rows(SUMMARY.comparisons)
-    assert capsys.readouterr().out.count("Some CPU") == 1
-    show_rows([*SUMMARY.comparisons, with_columns(SUMMARY.comparisons[0], device="A GPU")])
-    assert capsys.readouterr().out.count("(Some)") == 3
+def test_a_device_that_all_rows_share_is_shown_once() -> None:
+    rows = SUMMARY.comparisons
+    assert rows_text(*rows).count("Some CPU") == 1
+    assert rows_text(*rows, with_columns(rows[0], device="A GPU")).count("(Some)") == 3
 
 
-def test_devices_have_short_names_unless_two_would_be_alike(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_devices_have_short_names_unless_two_would_be_alike() -> None:
     first, second = (f"Intel(R) Xeon(R) Processor @ 2.{digit}0GHz" for digit in "18")
     devices = (first, "AMD EPYC 9654 96-Core Processor", "NVIDIA A100-SXM4-40GB")
-    show_rows([with_columns(SUMMARY.comparisons[0], device=device) for device in devices])
-    shown = capsys.readouterr().out
+    rows = [with_columns(SUMMARY.comparisons[0], device=each) for each in (*devices, second)]
+    shown = rows_text(*rows[:3])
     for short in ("(Xeon)", "(EPYC 9654)", "(A100-SXM4-40GB)"):
         assert f"resnet50 {short}" in shown
-    show_rows([with_columns(SUMMARY.comparisons[0], device=each) for each in (*devices, second)])
-    shown = capsys.readouterr().out
+    shown = rows_text(*rows)
     for name in (first, second, "EPYC 9654"):
         assert f"resnet50 ({name})" in shown
 
 
 def test_hostile_names_and_messages_reach_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    record = make_record(
-        modes={
-            "graph": make_outcome(0.2),
-            "xla": failed_outcome(Status.CRASHED, HOSTILE + "[bold]x[/bold]"),
-        }
-    )
-    summary = summarize(
-        [replace(record, model=replace(record.model, variant=HOSTILE, name=HOSTILE))]
-    )
-    show_trial(summary, places={"record": HOSTILE})
-    show_rows(summary.comparisons)
+    xla = failed_outcome(Status.CRASHED, HOSTILE + "[bold]x[/bold]")
+    model = replace(MODEL, variant=HOSTILE, name=HOSTILE)
+    record = make_record(modes={"graph": make_outcome(0.2), "xla": xla}, model=model)
+    out = trial_text(record, record=HOSTILE) + rows_text(*summarize([record]).comparisons)
     with TrialProgress(ui="plain") as screen:
         screen.trial_started(HOSTILE, replicates=1, log=Path("log"))
         screen.stage(0, "build", None, HOSTILE)
         screen.warn(HOSTILE)
         screen.replicate_done(0, "crashed", HOSTILE)
     complain(ConfigError(HOSTILE))
-    out, err = capsys.readouterr()
+    told = "".join([out, *capsys.readouterr()])
     for character in "\x1b\x07\u202e\x9b\x00":
-        assert character not in out + err
+        assert character not in told
     assert "[bold]x[/bold]" in out
 
 
@@ -326,19 +274,15 @@ def test_hostile_names_and_messages_reach_no_terminal(capsys: pytest.CaptureFixt
         ({"macs": 65_500, "macs_note": "at least: …"}, "· ≥ 65.5 k MACs"),
     ],
 )
-def test_a_trial_shows_what_its_model_is(
-    changes: dict[str, Any], shown: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    show_trial(summarize([make_record(noise=0.01, model=replace(MODEL, **changes))]), places={})
-    out = capsys.readouterr().out
+def test_a_trial_shows_what_its_model_is(changes: dict[str, Any], shown: str) -> None:
+    out = trial_text(make_record(noise=0.01, model=replace(MODEL, **changes)))
     assert shown in out
     assert " 0 px" not in out
 
 
-def test_a_model_is_shown_with_each_of_its_sources(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("resnet50", "seq_conv_lstm"):
-        show_model(catalog.load_catalog()[name])
-    out = capsys.readouterr().out
+def test_a_model_is_shown_with_each_of_its_sources() -> None:
+    models = (catalog.load_catalog()[name] for name in ("resnet50", "seq_conv_lstm"))
+    out = "".join(text_shown(show_model, model) for model in models)
     for part in (
         "ResNet50 · ResNetV1 · classification · 224 px",
         "keras: ResNet50",
@@ -415,20 +359,15 @@ SKIPPED = failed_outcome(Status.SKIPPED, "not reached: path=x: no 'build'")
         ),
     ],
 )
-def test_the_end_of_a_trial_says(
-    record: Record, said: list[str], unsaid: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    show_trial(summarize([record]), places={"log": "there"})
-    text = " ".join(capsys.readouterr().out.split())
+def test_the_end_of_a_trial_says(record: Record, said: list[str], unsaid: list[str]) -> None:
+    text = " ".join(trial_text(record, log="there").split())
     for part in said:
         assert text.count(part) == 1, part
     for part in unsaid:
         assert part not in text, part
 
 
-def test_the_energy_of_each_mode_stands_beside_the_idle_power(
-    width: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_energy_of_each_mode_stands_beside_the_idle_power(width: int) -> None:
     def metered(joules: float, calls: int) -> tuple[Metered, ...]:
         return (Metered(joules=joules, elapsed_s=5.0, calls=calls),) * 3
 
@@ -437,10 +376,10 @@ def test_the_energy_of_each_mode_stands_beside_the_idle_power(
         "xla": make_outcome(0.1, energy=metered(400, 200)),
     }
     energy = Energy(counter="GPU", idle=metered(100, 0))
-    lines = _shown(summarize([make_record(modes=modes, energy=energy)]), capsys).splitlines()
+    lines = trial_text(make_record(modes=modes, energy=energy)).splitlines()
     assert max(map(len, lines)) <= width
     text = " ".join(" ".join(lines).split())
     assert re.search(r"energy graph 1\.0+ \(.*\) xla 0\.5 \(.*\) J a sample, each alone; GPU", text)
     assert "idle 20.0" in text
-    missing = summarize([make_record(energy=Energy(problem="no counter"))])
-    assert "energy not available: no counter" in " ".join(_shown(missing, capsys).split())
+    missing = trial_text(make_record(energy=Energy(problem="no counter")))
+    assert "energy not available: no counter" in " ".join(missing.split())

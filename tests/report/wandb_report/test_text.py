@@ -13,6 +13,7 @@ from comparisons import side, trial
 from live_markdown import live
 from markdown_it import MarkdownIt
 from report_rows import FACTS, failed, pair, text_of
+from shown import text_shown
 
 from xla_sweeps.analysis.changes import difference_of
 from xla_sweeps.analysis.overview import overview
@@ -85,11 +86,8 @@ def test_a_question_that_was_asked_again_counts_once() -> None:
 
 
 def test_the_header_says_what_was_measured_when_and_with_which_software() -> None:
-    software: dict[str, Any] = {
-        "software": "TensorFlow 2.21.0",
-        "driver": "550.54",
-        "environment_flags": "",
-    }
+    software: dict[str, Any] = {"software": "TensorFlow 2.21.0", "driver": "550.54"}
+    software["environment_flags"] = ""
     rows = [
         pair(1, **software, measured_at="2026-11-05T10:00:00+00:00"),
         pair(2, **software, device="B", measured_at="2026-11-01T10:00:00+00:00"),
@@ -107,8 +105,8 @@ def test_the_header_says_what_was_measured_when_and_with_which_software() -> Non
 
 
 @pytest.mark.parametrize("devices", [1, 2])
-def test_contaminated_pairs_are_counted_in_the_same_words_by_report_page_and_sweep(
-    devices: int, capsys: pytest.CaptureFixture[str]
+def test_contaminated_pairs_are_told_in_the_same_words_by_report_page_and_sweep(
+    devices: int,
 ) -> None:
     statuses = [Status.CONTAMINATED, Status.CONTAMINATED, Status.OK, Status.OK]
     rows = [
@@ -122,9 +120,8 @@ def test_contaminated_pairs_are_counted_in_the_same_words_by_report_page_and_swe
     table = table_of([*rows, twin, other])
     labels = pyarrow.array(["r"] * table.num_rows)
     assert words in build.answer(table.append_column("results", labels))
-    show_verdicts([*rows, twin])
-    out = " ".join(capsys.readouterr().out.split())
-    assert out == f"▲ 4 faster {words}"
+    out = text_shown(show_verdicts, [*rows, twin])
+    assert " ".join(out.split()) == f"▲ 4 faster {words}"
 
 
 def test_each_scenario_has_its_own_answers() -> None:
@@ -184,7 +181,7 @@ def test_copies_of_a_mode_are_no_pairs() -> None:
     assert "in 1 of 1 configuration" in text_of("answer", rows)
 
 
-def test_what_changed_is_told_in_the_lines_of_compare(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_changed_is_told_in_the_lines_of_compare() -> None:
     sides = [
         side(
             trial({"graph": 0.2, "xla": xla_s}, seed=seed),
@@ -194,18 +191,14 @@ def test_what_changed_is_told_in_the_lines_of_compare(capsys: pytest.CaptureFixt
         for title, seed, xla_s in (("A|<b>", 10, 0.1), ("B", 20, 0.2))
     ]
     difference = difference_of(*sides)
-    (section,) = [
-        section for section in sections([], FACTS, difference) if section["key"] == "changed"
-    ]
-    source = section["text"]
+    (source,) = (one["text"] for one in sections([], FACTS, difference) if one["key"] == "changed")
     assert source.startswith("**B (B) against A\\|&lt;b&gt; (A)**: ratios are B / A: above 1×,")
     assert live(source) == []
     shown = MarkdownIt("commonmark").enable("table").render(source)
     lines = (re.findall(r"<td>(.*?)</td>", row) for row in re.findall(r"(?s)<tr>.*?</tr>", shown))
     table = [list(map(unescape, line)) for line in lines if len(line) == len(changes.COLUMNS)]
     assert [row[1] for row in table][:2] == ["xla throughput", "xla / graph speedup"]
-    show_difference(difference)
-    out = capsys.readouterr().out
+    out = text_shown(show_difference, difference)
     for row in table:
         (line,) = [line for line in out.splitlines() if f" {row[1]} " in line]
         assert line.split() == " ".join(row).split()
