@@ -43,18 +43,26 @@ def opened(
     return judged(Verdict.AMBIGUOUS, speedup, low, high, **left, **more)
 
 
+FASTER = "XLA is 1.38× faster than graph (clear: 95 % 1.34–1.42, 1 replicate)"
+
+AT_ONCE = f"{FASTER}; preparation takes no longer."
+"""The sentence where XLA pays back in the first call."""
+
+BACK = "; its 12 s of compilation pay back after 5,400 calls (4,900–6,000)."
+
+QUIETER = (
+    "more than 100 replicates, or a quieter machine (`xla-sweeps doctor`), would settle whether "
+    "there is one above 1 %."
+)
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        (
-            {},
-            "XLA is 1.38× faster than graph (clear: 95 % 1.34–1.42, 1 replicate); its 12 s "
-            "of compilation pay back after 5,400 calls (4,900–6,000).",
-        ),
+        ({}, f"{FASTER}{BACK}"),
         (
             {"replicates": 3, "break_even_calls": 0.0},
-            "XLA is 1.38× faster than graph (clear: 95 % 1.34–1.42, 3 replicates); preparation "
-            "takes no longer.",
+            AT_ONCE.replace("1 replicate", "3 replicates"),
         ),
         (
             judged(Verdict.SLOWER, 0.25, 0.2, 0.5),
@@ -75,57 +83,46 @@ def opened(
         (
             opened(1.011, 0.98, 1.042, 0.037, 101.0),
             "XLA against graph is ambiguous: 1.011× (open: 95 % 0.980–1.042, 1 replicate). A "
-            "difference above 3.7 % is excluded; more than 100 replicates, or a quieter machine "
-            "(`xla-sweeps doctor`), would settle whether there is one above 1 %.",
+            f"difference above 3.7 % is excluded; {QUIETER}",
         ),
         (
             opened(0.54, 0.148, 2.004, 3.45, 101.0),
             "XLA against graph is ambiguous: 0.54× (open: 95 % 0.15–2.00, 1 replicate). A "
-            "difference above 4.45× is excluded; more than 100 replicates, or a quieter machine "
-            "(`xla-sweeps doctor`), would settle whether there is one above 1 %.",
+            f"difference above 4.45× is excluded; {QUIETER}",
         ),
         (
             {"latency_speedup": 0.95, "latency_speedup_low": 0.8, "latency_speedup_high": 1.1},
-            "XLA is 1.38× faster than graph (clear: 95 % 1.34–1.42, 1 replicate); its 12 s of "
-            "compilation pay back after 5,400 calls (4,900–6,000). One call at a time it is too "
-            "little to tell (0.80–1.10).",
+            f"{FASTER}{BACK} One call at a time it is too little to tell (0.80–1.10).",
         ),
         (
             {"candidate": "autocluster", "baseline": "default"}
             | dict.fromkeys(("break_even_calls", "compile_s_extra")),
             "Auto-clustering is 1.38× faster than the default (jit_compile=None) (clear: 95 % "
-            "1.34–1.42, 1 replicate); use "
-            'tf.config.optimizer.set_jit("autoclustering").',
+            '1.34–1.42, 1 replicate); use tf.config.optimizer.set_jit("autoclustering").',
         ),
         (
             {"status": Status.CONTAMINATED, "speedup_raw": 1.3},
-            "XLA is 1.38× faster than graph (clear: 95 % 1.34–1.42, 1 replicate); its 12 s "
-            "of compilation pay back after 5,400 calls (4,900–6,000). Measured "
-            "beside other load: rely on the ratio, not on the times (all rounds: 1.30×).",
+            f"{FASTER}{BACK} Measured beside other load: rely on the ratio, not on the times (all "
+            "rounds: 1.30×).",
         ),
         (
             {"status": Status.CONTAMINATED, "speedup_raw": 1.381, "break_even_calls": 0.5},
-            "XLA is 1.38× faster than graph (clear: 95 % 1.34–1.42, 1 replicate); "
-            "preparation takes no longer. Measured beside other load: rely on the ratio, not on "
-            "the times.",
+            f"{AT_ONCE} Measured beside other load: rely on the ratio, not on the times.",
         ),
         (
             {"host_bound": True, "break_even_calls": 0.5},
-            "XLA is 1.38× faster than graph (clear: 95 % 1.34–1.42, 1 replicate); "
-            "preparation takes no longer. The device waits for the host here: a larger batch_size "
-            "says more about the device, unless the time of single calls is the question.",
+            f"{AT_ONCE} The device waits for the host here: a larger batch_size says more about "
+            "the device, unless the time of single calls is the question.",
         ),
         (
             {"flags": ("slow_on_new_inputs:eager", "slow_on_new_inputs:xla")}
             | {"break_even_calls": 0.5},
-            "XLA is 1.38× faster than graph (clear: 95 % 1.34–1.42, 1 replicate); "
-            "preparation takes no longer. It was timed on inputs that it had seen before: on new "
-            "ones XLA takes more than 1.5 times as long.",
+            f"{AT_ONCE} It was timed on inputs that it had seen before: on new ones XLA takes "
+            "more than 1.5 times as long.",
         ),
         (
             {"flags": ("contains_xla",), "break_even_calls": 0.5},
-            "XLA is 1.38× faster than graph (clear: 95 % 1.34–1.42, 1 replicate); "
-            "preparation takes no longer. Note that graph contains XLA too, in parts of the model.",
+            f"{AT_ONCE} Note that graph contains XLA too, in parts of the model.",
         ),
         (
             judged(Verdict.EQUIVALENT, 1.001, 0.998, 1.004)
@@ -181,8 +178,7 @@ PREDICT = {"scenario": "predict", "candidate": "predict_xla", "baseline": "predi
         ),
         (
             {"scenario": "train_step", "candidate": "xla", "baseline": "graph"},
-            "XLA is 1.38× faster than graph (clear: 95 % 1.34–1.42, 1 replicate); its 12 s "
-            "of compilation pay back after 5,400 steps (4,900–6,000).",
+            f"{FASTER}{BACK}".replace("calls", "steps"),
         ),
         (
             {"scenario": "fit", "candidate": "fit_auto", "baseline": "fit_graph"},
@@ -192,9 +188,7 @@ PREDICT = {"scenario": "predict", "candidate": "predict_xla", "baseline": "predi
         ),
     ],
 )
-def test_the_sentences_hold_for_keras_and_training(
-    changes: dict[str, object], sentence: str
-) -> None:
+def test_sentences_hold_for_keras_and_training(changes: dict[str, object], sentence: str) -> None:
     assert answer(with_columns(ROW, **{**PREDICT, **changes})) == sentence
 
 
