@@ -16,8 +16,6 @@ from xla_sweeps.report.export import write_chart
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.row import ComparisonRow
 
-OPEN = {"verdict": Verdict.AMBIGUOUS, "speedup_low": 0.2, "speedup_high": 9.0}
-
 
 def drawn(rows: list[ComparisonRow]) -> tuple[list[str], list[float], str]:
     """Texts, places of points, and the whole picture, which is XML."""
@@ -33,7 +31,8 @@ def drawn(rows: list[ComparisonRow]) -> tuple[list[str], list[float], str]:
 
 
 def test_rows_are_sorted_and_named_by_what_they_do_not_share() -> None:
-    rows = [pair(1, 0.5), pair(2, 3.0, **OPEN), pair(3, 1.5, batch_size=8), failed(4)]
+    unclear = {"verdict": Verdict.AMBIGUOUS, "speedup_low": 0.2, "speedup_high": 9.0}
+    rows = [pair(1, 0.5), pair(2, 3.0, **unclear), pair(3, 1.5, batch_size=8), failed(4)]
     texts, points, picture = drawn(rows)
     assert len(points) == 3
     assert all(left > right for left, right in pairwise(points))

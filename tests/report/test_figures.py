@@ -62,7 +62,7 @@ def test_each_number_is_written_for_people(
         (None, 1.0, "—"),
     ],
 )
-def test_the_bounds_of_a_ratio_have_equal_places(
+def test_bounds_of_a_ratio_have_equal_places(
     low: float | None, high: float | None, text: str
 ) -> None:
     assert figures.interval(low, high) == text

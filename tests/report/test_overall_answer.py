@@ -112,7 +112,8 @@ def test_the_answer_never_promises_more_than_was_compared() -> None:
 
 
 def test_pairs_of_unlike_settings_have_a_range_and_no_mean_and_no_cost() -> None:
-    rows = [row(speedup, model=f"net{speedup}", batch_size=batch) for speedup, batch in UNLIKE]
+    unlike = ((2.0, 1), (1.5, 8), (4.0, 8))
+    rows = [row(speedup, model=f"net{speedup}", batch_size=batch) for speedup, batch in unlike]
     sums = overview(rows)
     assert (sums.geomean, sums.median_extra_compile_s, sums.settings) == (None, None, 2)
     assert overall_answer(sums) == (
@@ -121,6 +122,3 @@ def test_pairs_of_unlike_settings_have_a_range_and_no_mean_and_no_cost() -> None
     )
     alike = overview([one for one in rows if one.trial.batch_size == 8])
     assert alike.geomean == pytest.approx((1.5 * 4.0) ** 0.5, rel=1e-2)
-
-
-UNLIKE = ((2.0, 1), (1.5, 8), (4.0, 8))

@@ -42,10 +42,8 @@ def test_the_mean_of_the_logged_logarithms_is_the_geometric_mean() -> None:
 
 
 def test_a_run_without_a_speedup_still_has_its_status_and_verdict() -> None:
-    record = make_record(
-        {"graph": 0.2},
-        modes={"graph": make_record().modes["graph"], "xla": failed_outcome(Status.UNSUPPORTED_OP)},
-    )
+    modes = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.UNSUPPORTED_OP)}
+    record = make_record({"graph": 0.2}, modes=modes)
     keys = run_summary([record], summarize([record]))
     assert keys["verdict"] == "failed"
     assert not {"speedup", "speedup_log2"} & keys.keys()
@@ -61,8 +59,8 @@ def test_a_round_without_the_candidate_has_no_speedup_of_its_own() -> None:
 
 
 def test_the_summary_holds_the_latencies_of_the_candidate() -> None:
-    keys = run_summary([FIRST], summarize([FIRST]))
-    candidate = summarize([FIRST]).comparisons[0].candidate
+    keys = run_summary([FIRST], SUMMARY)
+    candidate = SUMMARY.comparisons[0].candidate
     assert keys["latency_p50_ms"] == candidate.latency_p50_ms == pytest.approx(100)
     assert keys["latency_p90_ms"] == candidate.latency_p90_ms
 
@@ -70,15 +68,15 @@ def test_the_summary_holds_the_latencies_of_the_candidate() -> None:
 def test_the_summary_has_the_extremes_of_power_clock_and_foreign_cores() -> None:
     assert not any(name.endswith("_max") for name in run_summary([FIRST], SUMMARY))
     record = full(FIRST)
-    busy = [
+    rounds = tuple(
         replace(measured, load=Load(foreign_cores=cores, steal_share=0, pressure_share=0))
         for measured, cores in zip(record.rounds, (0.5, 0.0, 1.5), strict=False)
-    ]
-    spans = [
+    )
+    spans = (
         GpuSpan(rounds=(0, 1), elapsed_s=1.0, watts=90.0, sm_mhz=1400.0),
         GpuSpan(rounds=(2, 2), elapsed_s=1.0, watts=250.0),
-    ]
-    hot = replace(record, rounds=tuple(busy), gpu=tuple(spans))
+    )
+    hot = replace(record, rounds=rounds, gpu=spans)
     keys = run_summary([hot], SUMMARY)
     assert {name: value for name, value in keys.items() if name[-4:] in ("_min", "_max")} == {
         **{"foreign_cores_min": 0.0, "foreign_cores_max": 1.5},
@@ -100,14 +98,8 @@ def test_the_status_is_the_headlines_or_that_the_trial_was_stopped() -> None:
 
 
 def test_only_finite_numbers_are_logged() -> None:
-    summary = summarize([FIRST])
-    endless = replace(
-        summary,
-        comparisons=(
-            with_columns(summary.comparisons[0], break_even_calls=math.inf, speedup=math.nan),
-        ),
-    )
-    keys = run_summary([FIRST], endless)
+    row = with_columns(SUMMARY.comparisons[0], break_even_calls=math.inf, speedup=math.nan)
+    keys = run_summary([FIRST], replace(SUMMARY, comparisons=(row,)))
     assert "break_even_calls" not in keys
     assert not {"speedup", "speedup_log2"} & keys.keys()
     assert all(math.isfinite(value) for value in keys.values() if isinstance(value, float))
