@@ -31,13 +31,14 @@ from xla_sweeps.report import run_content
 from xla_sweeps.report.run_content import TELEMETRY, result_point, run_summary
 from xla_sweeps.report.wandb.push import push
 from xla_sweeps.report.wandb.tracker import (
+    WandbTracker,
     offline_tracker,
     online_tracker,
     own_run_id,
     published_replicates,
     run_urls,
 )
-from xla_sweeps.trial.tracking import TrackerReport
+from xla_sweeps.trial.tracking import RunHeader, TrackerReport
 
 
 def updates(read: list[dict[str, Any]], kind: str) -> dict[str, Any]:
@@ -132,9 +133,7 @@ def online(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tracked]:
         yield Tracked(server, folder / "r", tracked(online_tracker(), head, full(FIRST)))
 
 
-def test_an_online_run_is_uploaded_completely(
-    online: Tracked, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_online_run_is_uploaded_whole(online: Tracked, monkeypatch: pytest.MonkeyPatch) -> None:
     server, run = online.server, online.server.run
     address = f"{server.url}/tester/xla-sweeps/runs/{run.name}"
     assert online.report == TrackerReport(place=address, complete=True)
@@ -172,9 +171,7 @@ def test_the_notes_of_a_run_are_its_answer_and_command(online: Tracked) -> None:
     assert command == row.provenance.command
 
 
-def test_power_clock_and_foreign_cores_of_each_round_are_charted_on_request(
-    online: Tracked,
-) -> None:
+def test_power_clock_and_foreign_cores_of_each_round_are_shown_on_request(online: Tracked) -> None:
     run = online.server.run
     charted = [{key: row.get(key) for key in TELEMETRY} for row in rounds_of(run)]
     figures = {"foreign_cores": 0.01, "gpu_watts": None, "gpu_mhz": 1400.0}
@@ -189,14 +186,21 @@ def test_names_are_shown_as_they_are_in_notes(monkeypatch: pytest.MonkeyPatch) -
     assert told.startswith("\\!\\[x\\](http:\u2060//e.x/y) &lt;b&gt;a_b&lt;/b&gt;")
 
 
+def begun(server: WandbServer, head: RunHeader, rounds: int) -> WandbTracker:
+    """A run that has so many of its rounds, once the server knows it."""
+    tracker = online_tracker()
+    tracker.open(head)
+    tracker.begin()
+    tracker.log_rounds(0, FIRST.rounds[:rounds], batch_size=4)
+    assert wait_until(lambda: bool(server.runs))
+    return tracker
+
+
 def test_a_stopped_run_is_marked_as_preempting_and_push_adds_what_is_missing(
     server: WandbServer, tmp_path: Path
 ) -> None:
-    tracker, head = online_tracker(), header(tmp_path)
-    tracker.open(head)
-    tracker.begin()
-    tracker.log_rounds(0, FIRST.rounds[:6], batch_size=4)
-    assert wait_until(lambda: bool(server.runs))  # what follows a signal has little time
+    head = header(tmp_path)
+    tracker = begun(server, head, 6)  # what follows a signal has little time
     tracker.preempt()
     tracker.finish([FIRST], None, exit_code=143)
     run = server.run
@@ -209,13 +213,17 @@ def test_a_stopped_run_is_marked_as_preempting_and_push_adds_what_is_missing(
 FAULTS = ("fail", "hang", "die")
 
 
+def cause(server: WandbServer, fault: str) -> None:
+    {"fail": lambda: server.fail_with(500), "hang": server.hang, "die": server.die}[fault]()
+
+
 @pytest.mark.parametrize(
     "fault", ["die", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in FAULTS[:2])]
 )
 def test_a_server_that_is_down_from_the_start_leaves_an_offline_run_and_push_repairs_it(
     server: WandbServer, tmp_path: Path, fault: str
 ) -> None:
-    {"fail": lambda: server.fail_with(500), "hang": server.hang, "die": server.die}[fault]()
+    cause(server, fault)
     head = header(tmp_path, connect_timeout_s=3.0)
     report = tracked(online_tracker(), head)
     assert not report.complete
@@ -234,12 +242,8 @@ def test_a_server_that_fails_during_a_run_delays_nothing_and_push_repairs_the_ru
     server: WandbServer, tmp_path: Path, fault: str
 ) -> None:
     head = header(tmp_path, finish_timeout_s=3.0)
-    tracker = online_tracker()
-    tracker.open(head)
-    tracker.begin()
-    tracker.log_rounds(0, FIRST.rounds[:6], batch_size=4)
-    assert wait_until(lambda: bool(server.runs))
-    {"fail": lambda: server.fail_with(500), "hang": server.hang, "die": server.die}[fault]()
+    tracker = begun(server, head, 6)
+    cause(server, fault)
     tracker.log_rounds(0, FIRST.rounds[6:], batch_size=4)
     report = tracker.finish([FIRST], SUMMARY, exit_code=0)
     assert not report.complete
@@ -254,11 +258,7 @@ def test_a_server_that_hangs_after_the_upload_leaves_a_run_with_an_address(
 ) -> None:
     answered = threading.Event()
     server.fail_with(500, when=lambda path, body: "query Run(" in body and answered.wait())
-    tracker = online_tracker()
-    tracker.open(header(tmp_path, finish_timeout_s=8.0))
-    tracker.begin()
-    tracker.log_rounds(0, FIRST.rounds, batch_size=4)
-    assert wait_until(lambda: bool(server.runs))
+    tracker = begun(server, header(tmp_path, finish_timeout_s=8.0), len(FIRST.rounds))
     report = tracker.finish([FIRST], SUMMARY, exit_code=0)
     answered.set()
     assert report.place == f"{server.url}/tester/xla-sweeps/runs/{server.run.name}"
@@ -268,9 +268,7 @@ def test_a_server_that_hangs_after_the_upload_leaves_a_run_with_an_address(
 
 
 @pytest.mark.exhaustive  # daily: `push` adds the rounds of one to the run of another
-def test_a_second_command_adds_its_rounds_to_the_same_run(
-    server: WandbServer, tmp_path: Path
-) -> None:
+def test_a_second_command_adds_rounds_to_the_same_run(server: WandbServer, tmp_path: Path) -> None:
     head = header(tmp_path)
     assert tracked(online_tracker(), head, FIRST).complete
     assert tracked(online_tracker(), head, SECOND, FIRST).complete
@@ -297,27 +295,17 @@ def test_under_an_agent_its_run_is_used_and_a_swept_key_keeps_the_sweeps_value(
 ) -> None:
     parameters = tmp_path / "parameters.yaml"
     parameters.write_text("variant:\n  value: swept\nmodel:\n  value: resnet50\n")
-    agent = {
-        "WANDB_SWEEP_ID": "s1",
-        "WANDB_RUN_ID": "agentrun",
-        "WANDB_SWEEP_PARAM_PATH": str(parameters),
-        "WANDB_PROJECT": "swept-project",
-        "WANDB_ENTITY": "team",
-    }
-    for name, value in agent.items():
-        monkeypatch.setenv(name, value)
+    agent = {"SWEEP_ID": "s1", "RUN_ID": "agentrun", "SWEEP_PARAM_PATH": str(parameters)}
+    for name, value in {**agent, "PROJECT": "swept-project", "ENTITY": "team"}.items():
+        monkeypatch.setenv(f"WANDB_{name}", value)
     assert tracked(online_tracker(), header(tmp_path), FIRST, exit_code=1).complete
     assert set(server.runs) == {"agentrun"}
     run = server.runs["agentrun"]
     assert rounds_of(run) == rows_of(FIRST)
     assert run.exit_code == 1
     assert (run.project, run.entity, run.job_type) == ("swept-project", "team", "trial")
-    assert {key: run.config[key] for key in ("variant", "model", "family", "batch_size")} == {
-        "variant": "swept",
-        "model": "resnet50",
-        "family": "ResNetV1",
-        "batch_size": 4,
-    }
+    told = {"variant": "swept", "model": "resnet50", "family": "ResNetV1", "batch_size": 4}
+    assert {key: run.config[key] for key in told} == told
 
 
 def test_neither_key_nor_password_is_in_a_report(
