@@ -6,9 +6,9 @@ import errno
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from ended import freeze, processes, wait_until
@@ -18,7 +18,7 @@ from wandb_server import WandbServer
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report.wandb.client import MODULE, Helper
-from xla_sweeps.report.wandb.tracker import ACK_S, WandbTracker, offline_tracker
+from xla_sweeps.report.wandb.tracker import ACK_S, offline_tracker
 
 
 def waits_for(helper: Helper, patch: pytest.MonkeyPatch) -> list[float]:
@@ -33,9 +33,7 @@ def waits_for(helper: Helper, patch: pytest.MonkeyPatch) -> list[float]:
     return waits
 
 
-def test_logging_waits_for_a_hanging_helper_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_logging_waits_once_for_a_helper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tracker = offline_tracker()
     monkeypatch.setattr("xla_sweeps.report.wandb.tracker.ACK_S", 0.2)
     tracker._helper, tracker._header = Helper(tmp_path / "log"), header(tmp_path)
@@ -57,10 +55,8 @@ def descriptors() -> list[str]:
 def test_a_helper_that_cannot_be_started_leaves_no_file_and_no_descriptor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*arguments: object, **options: object) -> None:
-        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
-
-    monkeypatch.setattr(subprocess, "Popen", refuse)
+    full = BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+    monkeypatch.setattr(subprocess, "Popen", mock.Mock(side_effect=full))
     before = descriptors()
     with pytest.raises(BlockingIOError):
         Helper(tmp_path / "wandb" / "log")
@@ -95,23 +91,17 @@ def finding() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(SUPPORT)])}
 
 
-def processes_of(tracker: WandbTracker) -> Callable[[], set[str]]:
-    assert tracker._helper is not None
-    mark = tracker._helper._scratch.name
-    return lambda: marked(mark)
-
-
 def test_a_stopped_helper_delays_nothing_and_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tracker = offline_tracker()
     tracker.open(header(tmp_path, finish_timeout_s=1.0))
     tracker.begin()
-    alive = processes_of(tracker)
-    assert wait_until(lambda: any("wandb-core" in line for line in alive()))
-    assert tracker._helper is not None
-    waits = waits_for(tracker._helper, monkeypatch)
-    freeze(tracker._helper._process.pid)
+    helper: Any = tracker._helper
+    mark = helper._scratch.name
+    assert wait_until(lambda: any("wandb-core" in line for line in marked(mark)))
+    waits = waits_for(helper, monkeypatch)
+    freeze(helper._process.pid)
     for _ in range(40):  # far more than a pipe holds
         tracker.log_rounds(0, FIRST.rounds, batch_size=4)
     report = tracker.finish([FIRST], summarize([FIRST]), exit_code=0)
@@ -121,7 +111,7 @@ def test_a_stopped_helper_delays_nothing_and_is_ended(
         "W&B: finishing the run timed out after 1 s; the records are safe, and `xla-sweeps push` "
         "uploads what is missing",
     )
-    assert alive() == set()
+    assert marked(mark) == set()
 
 
 def test_a_run_leaves_no_process_and_prints_nothing(server: WandbServer, tmp_path: Path) -> None:
@@ -138,7 +128,7 @@ def test_a_run_leaves_no_process_and_prints_nothing(server: WandbServer, tmp_pat
     "name", ["wandb", pytest.param("wandb_offline", marks=pytest.mark.exhaustive)]
 )
 def test_when_the_command_is_killed_its_helper_finishes_the_run_and_exits(
-    server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    server: WandbServer, tmp_path: Path, name: str
 ) -> None:
     patient = "patient_client_process"
     arguments = [sys.executable, "-c", PARENT, patient, name, str(tmp_path / "r"), "wait"]

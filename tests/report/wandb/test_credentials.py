@@ -111,7 +111,7 @@ def test_a_malformed_key_is_refused_without_showing_it(
     assert key not in refusal()
 
 
-def test_a_wish_for_offline_runs_is_no_lack_of_a_key(
+def test_a_wish_to_be_offline_is_no_lack_of_a_key(
     wandb: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WANDB_API_KEY", API_KEY)

@@ -163,9 +163,7 @@ def test_push_repairs_the_agents_run_and_makes_no_other(
 
 
 @pytest.mark.exhaustive
-def test_two_folders_with_the_same_trial_have_a_run_each(
-    server: WandbServer, tmp_path: Path
-) -> None:
+def test_two_folders_of_the_same_trial_have_a_run_each(server: WandbServer, tmp_path: Path) -> None:
     heads = [header(tmp_path / name) for name in "ab"]
     for head in heads:
         assert tracked(online_tracker(), head, FIRST).complete
@@ -176,7 +174,7 @@ def test_two_folders_with_the_same_trial_have_a_run_each(
     assert all(rounds_of(run) == rows_of(FIRST) for run in server.runs.values())
 
 
-def test_the_id_of_an_offline_run_starts_no_client(
+def test_an_offline_runs_id_starts_no_client(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("subprocess.Popen.__init__", lambda *_a, **_k: pytest.fail("started"))

@@ -123,12 +123,8 @@ def unusual(err: str) -> list[str]:
     return [line for line in err.splitlines() if not line.endswith("so far")]
 
 
-def panels(view: StoredView) -> list[dict[str, Any]]:
-    return [
-        panel
-        for grid in blocks(view, "panel-grid")
-        for panel in grid["metadata"]["panelBankSectionConfig"]["panels"]
-    ]
+def panels(grid: dict[str, Any]) -> list[dict[str, Any]]:
+    return [*grid["metadata"]["panelBankSectionConfig"]["panels"]]
 
 
 def filters(grid: dict[str, Any]) -> list[dict[str, Any]]:
@@ -137,9 +133,7 @@ def filters(grid: dict[str, Any]) -> list[dict[str, Any]]:
     return [*runs["filters"]["filters"]]
 
 
-def test_report_and_summary_run_are_uploaded_completely(
-    reports: list[Published], results_dir: Path
-) -> None:
+def test_report_and_summary_run_are_uploaded(reports: list[Published], results_dir: Path) -> None:
     made = reports[0]
     run, view = made.summary, made.view
     assert made.unknown == []
@@ -224,7 +218,7 @@ def test_panels_use_keys_that_runs_have_and_show_trials_alone(
         assert runs["grouping"] == []
         assert set(runs["runFeed"]["columnOrder"]) <= keys
         assert runs["project"] == {"name": "xla-sweeps", "entityName": "tester", "id": "42"}
-    shown = panels(made.view)
+    shown = [panel for grid in blocks(made.view, "panel-grid") for panel in panels(grid)]
     for panel in shown:
         config = panel["config"]
         names = [config.get(name) for name in ("xAxis", "yAxis", "groupBy")]
@@ -246,7 +240,7 @@ def test_panels_with_means_show_runs_of_one_setting(reports: list[Published]) ->
     (conditions,) = [
         filters(grid)
         for grid in blocks(reports[0].view, "panel-grid")
-        for panel in grid["metadata"]["panelBankSectionConfig"]["panels"]
+        for panel in panels(grid)
         if panel["config"].get("groupBy")
     ]
     setting = {
@@ -319,13 +313,9 @@ def test_a_dry_run_needs_no_account_and_no_network(
 ) -> None:
     measure(tmp_path / "r", "a", "b")
     (tmp_path / "sitecustomize.py").write_text(NO_NETWORK)
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path / "nobody"),
-        "WANDB_BASE_URL": "http://127.0.0.1:9",
-        "PYTHONPATH": str(tmp_path),
-        "TOUCHED": str(tmp_path / "touched"),
-    }
+    environment = {"PATH": os.environ["PATH"], "WANDB_BASE_URL": "http://127.0.0.1:9"}
+    places = {"HOME": tmp_path / "nobody", "PYTHONPATH": tmp_path, "TOUCHED": tmp_path / "touched"}
+    environment |= {name: str(place) for name, place in places.items()}
     words = ["report", str(tmp_path / "r"), "--dry-run"]
     command = (sys.executable, "-m", "xla_sweeps", *words, "-o", "spec.json")
     done = run_program(*command, env=environment, cwd=tmp_path)
@@ -389,19 +379,19 @@ def test_a_missing_requirement_is_reported_in_one_line(
         assert told.err.count("\n") == 1
         return told.err
 
-    assert "run `wandb login` or set WANDB_API_KEY" in complaint()
-    assert "-o is for the JSON of --dry-run" in complaint("-o", "x.json")
-    assert "--registry=a/b: expected the name of a W&B registry" in complaint("--registry", "a/b")
-    assert "--registry=: expected the name of a W&B registry" in complaint("--registry", "")
-    assert "--dry-run sends nothing" in complaint("--registry", "a", "--dry-run")
-    assert "cannot read a project named sweeps; choose another with --project" in complaint(
-        "--dry-run", "--project", "sweeps"
-    )
+    for words, said in (
+        ((), "run `wandb login` or set WANDB_API_KEY"),
+        (("-o", "x.json"), "-o is for the JSON of --dry-run"),
+        (("--registry", "a/b"), "--registry=a/b: expected the name of a W&B registry"),
+        (("--registry", ""), "--registry=: expected the name of a W&B registry"),
+        (("--registry", "a", "--dry-run"), "--dry-run sends nothing"),
+        (("--dry-run", "--project", "sweeps"), "named sweeps; choose another with --project"),
+    ):
+        assert said in complaint(*words)
     monkeypatch.setattr(publish, "spec", lambda plan: plan)
     assert "cannot write /nowhere/x.json" in complaint("--dry-run", "-o", "/nowhere/x.json")
     measure(tmp_path / "r", "b", project="other")
-    assert "several W&B projects (other, xla-sweeps): choose with --project" in complaint(
-        "--dry-run"
-    )
+    told = complaint("--dry-run")
+    assert "several W&B projects (other, xla-sweeps): choose with --project" in told
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert how_to_install("report") in complaint("--dry-run")
