@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from composed import complaint_of
 
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.config import local_model
+from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import ModelSpec, Precision
 
 QUIET = [
@@ -21,6 +23,13 @@ QUIET = [
     pytest.mark.usefixtures("cleared"),
 ]
 """Marks of tests of models that make their libraries warn, and are forgotten after each."""
+
+IN_A_FOLDER = [
+    pytest.mark.tf,
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.usefixtures("here"),
+]
+"""Those of tests in a folder with the `FILES` of their module."""
 
 
 def own(path: str, **given: Any) -> ModelSpec:
@@ -33,10 +42,16 @@ def build(spec: ModelSpec, **changes: Any) -> building.BuiltModel:
     return building.build(spec, narrowed=modes.ENGINE.narrow, **asked)
 
 
+def refusal_of(spec: ModelSpec, **changes: Any) -> str:
+    """The line with which a model is refused that is asked for so."""
+    return complaint_of(build, spec, kind=XlaSweepsError, **changes)
+
+
+def batch_of(built: building.BuiltModel, count: int = 2) -> Any:
+    """Inputs that are the same for each build of a model."""
+    return draw(built.inputs, count, np.random.default_rng(0))
+
+
 def outputs(built: building.BuiltModel, count: int = 2) -> list[np.ndarray]:
-    return [
-        np.asarray(output)
-        for output in tf.nest.flatten(
-            built.call(draw(built.inputs, count, np.random.default_rng(0)))
-        )
-    ]
+    """What it answers to them."""
+    return [np.asarray(output) for output in tf.nest.flatten(built.call(batch_of(built, count)))]

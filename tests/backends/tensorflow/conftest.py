@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from paths import SUPPORT
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
@@ -22,3 +24,20 @@ def cleared() -> Iterator[None]:
 
     yield
     keras.backend.clear_session()
+
+
+@pytest.fixture
+def in_support(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The current folder is that of the models of tests, which are imported from there too."""
+    monkeypatch.chdir(SUPPORT)
+    monkeypatch.syspath_prepend(str(SUPPORT))
+
+
+@pytest.fixture
+def here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, cleared: None
+) -> None:
+    """The current folder is a new one that has the `FILES` of the test's module."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in request.module.FILES.items():
+        (tmp_path / name).write_text(text)

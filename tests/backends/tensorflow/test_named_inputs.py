@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +10,13 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from built_models import build, outputs, own
+from built_models import IN_A_FOLDER, batch_of, build, outputs, own, refusal_of
 
 from xla_sweeps.backends.keras.building import BuiltModel
-from xla_sweeps.backends.keras.sources.inputs import draw
 from xla_sweeps.backends.keras.sources.own_code import import_named
 from xla_sweeps.config import own_inputs
-from xla_sweeps.errors import XlaSweepsError
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::UserWarning")]
+pytestmark = IN_A_FOLDER
 
 NETS = """
 import keras
@@ -63,6 +61,29 @@ def nested():
     mask = keras.Input((1,), name="mask")
     difference = layers.Subtract()([layers.Multiply()([a, mask]), b])
     return keras.Model({"pair": [b, a], "mask": mask}, difference)
+
+def of_pixels():
+    pixels = keras.Input((3,), name="pixels")
+    return keras.Model({"pixels": pixels}, layers.Rescaling(2.0)(pixels))
+
+class Net(keras.Model):
+    def call(self, image, training=False):
+        return image * 2
+
+class OfOne(keras.Model):
+    def call(self, batch):
+        return batch["image"] * 2
+
+class OfItsName(keras.Model):
+    def __init__(self, **more):
+        super().__init__(**more)
+        self.dense = layers.Dense(3, kernel_initializer=twice)
+
+    def call(self, image):
+        return self.dense(image["image"])
+
+def twice(shape, dtype=None):
+    return 2 * keras.ops.eye(*shape, dtype=dtype)
 """
 
 NETS_OF_KERAS_2 = """
@@ -84,14 +105,7 @@ def by_key():
     return less({"a": a, "b": b}, a, b)
 """
 
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "nets.py").write_text(NETS)
-    (tmp_path / "nets_2.py").write_text(NETS_OF_KERAS_2)
-    yield
-    keras.backend.clear_session()
+FILES = {"nets.py": NETS, "nets_2.py": NETS_OF_KERAS_2}
 
 
 def test_each_input_is_drawn_from_the_range_of_its_own_embedding() -> None:
@@ -108,10 +122,14 @@ NAMED: list[dict[str, Any]] = [
 SHAPE: dict[str, Any] = {"shape": [3]}
 
 
-def difference(built: BuiltModel) -> Any:
-    """Outputs that a model should return for the batch of `outputs`."""
-    b, a = draw(built.inputs, 2, np.random.default_rng(0))
-    return np.subtract(a, b)
+def check_difference(built: BuiltModel, sign: int = 1) -> None:
+    """The model returns `a - b`, or `b - a`, of inputs `b` and `a`."""
+    b, a = batch_of(built)
+    np.testing.assert_allclose(outputs(built)[0], sign * np.subtract(a, b))
+
+
+def check_doubled(built: BuiltModel) -> None:
+    np.testing.assert_allclose(outputs(built)[0], 2 * np.asarray(batch_of(built)))
 
 
 @pytest.mark.parametrize(
@@ -123,30 +141,26 @@ def difference(built: BuiltModel) -> Any:
 )
 def test_inputs_reach_the_places_of_their_names(function: str) -> None:
     built = build(own(function, input_spec=NAMED))
-    np.testing.assert_allclose(outputs(built)[0], difference(built))
-    arrays = dict(zip("ba", draw(built.inputs, 2, np.random.default_rng(0)), strict=True))
+    check_difference(built)
+    arrays = dict(zip("ba", batch_of(built), strict=True))
     in_order = build(own(function, input_spec=NAMED[::-1]))
     np.testing.assert_array_equal(in_order.call((arrays["a"], arrays["b"])), outputs(built)[0])
     assert sorted(given.name for given in build(own(function)).inputs) == ["a", "b"]
 
 
 @pytest.mark.parametrize("function", ["pair", "turned", "by_name"])
-def test_inputs_reach_the_places_of_their_names_in_a_saved_model(
-    function: str, tmp_path: Path
-) -> None:
+def test_inputs_reach_their_names_places_in_a_saved_model(function: str, tmp_path: Path) -> None:
     import_named("nets.py", "").__dict__[function]().export(tmp_path / "saved", verbose=False)
-    built = build(own(str(tmp_path / "saved"), input_spec=NAMED))
-    np.testing.assert_allclose(outputs(built)[0], difference(built))
+    check_difference(build(own(str(tmp_path / "saved"), input_spec=NAMED)))
 
 
 def test_arguments_of_a_signature_are_given_by_their_names(tmp_path: Path) -> None:
     spec = tf.TensorSpec((None, 3))
     function = tf.function(lambda b, a: {"difference": a - b}, input_signature=[spec, spec])
     tf.saved_model.save(tf.Module(), str(tmp_path / "saved"), signatures={"less": function})
-    for given in (NAMED, [{**NAMED[1], "name": ""}, {**NAMED[0], "name": ""}]):
-        built = build(own(str(tmp_path / "saved"), input_spec=given))
-        turn = 1 if given is NAMED else -1
-        np.testing.assert_allclose(outputs(built)[0], turn * difference(built))
+    nameless = [{**given, "name": ""} for given in reversed(NAMED)]
+    for given, sign in ((NAMED, 1), (nameless, -1)):
+        check_difference(build(own(str(tmp_path / "saved"), input_spec=given)), sign)
 
 
 def test_a_batch_in_memory_reaches_the_places_of_its_names() -> None:
@@ -159,11 +173,9 @@ def test_a_batch_in_memory_reaches_the_places_of_its_names() -> None:
 
 
 def test_names_that_a_library_made_up_bind_nothing() -> None:
-    built = build(own("nets.py:nameless", input_spec=NAMED))
-    np.testing.assert_allclose(outputs(built)[0], -difference(built))
     made_up = [{**given, "name": f"input_{place}"} for place, given in enumerate(NAMED)]
-    built = build(own("nets.py:pair", input_spec=made_up))
-    np.testing.assert_allclose(outputs(built)[0], -difference(built))
+    for function, given in (("nameless", NAMED), ("pair", made_up)):
+        check_difference(build(own(f"nets.py:{function}", input_spec=given)), -1)
 
 
 def test_each_build_of_a_model_binds_the_same_where_names_are_made_up() -> None:
@@ -174,7 +186,7 @@ def test_each_build_of_a_model_binds_the_same_where_names_are_made_up() -> None:
         given = [{**SHAPE, "name": name} for name in reversed(names)]
         keras.backend.clear_session()  # so that the first build has these names again
         builds = [build(own(f"nets.py:{function}", input_spec=given)) for _ in range(2)]
-        first_given, second = draw(builds[0].inputs, 2, np.random.default_rng(0))
+        first_given, second = batch_of(builds[0])
         difference = first_given - second if function == "nameless" else second - first_given
         for built in builds:
             np.testing.assert_allclose(outputs(built)[0], difference)
@@ -193,21 +205,12 @@ def test_names_that_the_model_does_not_have_are_refused(
     function: str, names: tuple[str, ...], message: str
 ) -> None:
     given = [{"shape": [3], "name": name} for name in names]
-    with pytest.raises(XlaSweepsError) as caught:
-        build(own(f"nets.py:{function}", input_spec=given))
-    assert str(caught.value) == message.format(function)
+    said = refusal_of(own(f"nets.py:{function}", input_spec=given))
+    assert said == message.format(function)
 
 
-def test_the_only_input_of_a_model_may_have_any_name(tmp_path: Path) -> None:
-    (tmp_path / "one.py").write_text(
-        "import keras\n"
-        "def build():\n"
-        "    given = keras.Input((3,), name='pixels')\n"
-        "    return keras.Model({'pixels': given}, keras.layers.Rescaling(2.0)(given))\n"
-    )
-    built = build(own("one.py:build", input_spec=[{"shape": [3], "name": "image"}]))
-    batch = draw(built.inputs, 2, np.random.default_rng(0))
-    np.testing.assert_allclose(outputs(built)[0], 2 * np.asarray(batch))
+def test_the_only_input_of_a_model_may_have_any_name() -> None:
+    check_doubled(build(own("nets.py:of_pixels", input_spec=[{"shape": [3], "name": "image"}])))
 
 
 def test_inputs_may_be_nested(tmp_path: Path) -> None:
@@ -216,7 +219,7 @@ def test_inputs_may_be_nested(tmp_path: Path) -> None:
     for path in ("nets.py:nested", str(tmp_path / "saved")):
         assert {given.name for given in build(own(path)).inputs} == {"a", "b", "mask"}
         built = build(own(path, input_spec=[*NAMED, mask]))
-        b, a, _ = draw(built.inputs, 2, np.random.default_rng(0))
+        b, a, _ = batch_of(built)
         np.testing.assert_allclose(outputs(built)[0], a - b, rtol=0.01)
 
 
@@ -243,10 +246,9 @@ def test_a_saved_model_gets_every_tensor_that_its_call_takes(tmp_path: Path) -> 
         tf.saved_model.save(module, path)
         built = build(own(path))
         assert [given.name for given in built.inputs] == ["a", "b"]
-        a, b = draw(built.inputs, 2, np.random.default_rng(0))
+        a, b = batch_of(built)
         np.testing.assert_allclose(outputs(built)[0], a - b)
-        built = build(own(path, input_spec=NAMED))
-        np.testing.assert_allclose(outputs(built)[0], difference(built))
+        check_difference(build(own(path, input_spec=NAMED)))
 
 
 def save(call: Any, path: Path, *calls: tuple[Sequence[Any], dict[str, Any]]) -> str:
@@ -273,35 +275,27 @@ def test_a_saved_model_needs_no_tensor_that_has_a_default(tmp_path: Path) -> Non
     )
     for path in (save(scaled, tmp_path / "scaled"), masked):
         for given in (None, [{"shape": [3], "name": "image"}]):
-            built = build(own(path, input_spec=given))
-            batch = draw(built.inputs, 2, np.random.default_rng(0))
-            np.testing.assert_allclose(outputs(built)[0], 2 * batch)
+            check_doubled(build(own(path, input_spec=given)))
     both = [{"shape": [3], "name": name} for name in ("mask", "x")]
     built = build(own(masked, input_spec=both))
-    mask, x = draw(built.inputs, 2, np.random.default_rng(0))
+    mask, x = batch_of(built)
     np.testing.assert_allclose(outputs(built)[0], x * mask)
 
 
 def test_a_saved_model_is_called_with_the_settings_of_its_trace(tmp_path: Path) -> None:
-    def by_place(x: Any, training: bool) -> Any:
-        return 5 * x if training else 2 * x
-
     def by_keyword(x: Any, *, training: bool) -> Any:
         return 5 * x if training else 2 * x
 
-    def by_default(x: Any, training: bool = True) -> Any:
-        return 5 * x if training else 2 * x
-
-    def with_others(x: Any, twice: bool = True) -> Any:
-        return 2 * x if twice else x
-
     traces = [([ONES], {"training": training}) for training in (True, False)]
     others = [([ONES], {"twice": twice}) for twice in (False, True)]
-    for function in (by_place, by_keyword, by_default, with_others):
-        calls = others if function is with_others else traces
-        built = build(own(save(function, tmp_path / function.__name__, *calls)))
-        batch = draw(built.inputs, 2, np.random.default_rng(0))
-        np.testing.assert_allclose(outputs(built)[0], 2 * batch)
+    cases: list[tuple[Any, Any]] = [
+        (lambda x, training: 5 * x if training else 2 * x, traces),
+        (by_keyword, traces),
+        (lambda x, training=True: 5 * x if training else 2 * x, traces),
+        (lambda x, twice=True: 2 * x if twice else x, others),
+    ]
+    for place, (function, calls) in enumerate(cases):
+        check_doubled(build(own(save(function, tmp_path / str(place), *calls))))
 
 
 def test_a_saved_model_gets_tensors_that_a_keyword_nests(tmp_path: Path) -> None:
@@ -310,41 +304,13 @@ def test_a_saved_model_gets_tensors_that_a_keyword_nests(tmp_path: Path) -> None
         tmp_path / "saved",
         ([ONES], {"more": {"b": ONES, "factor": 1}}),
     )
-    built = build(own(path, input_spec=NAMED))
-    np.testing.assert_allclose(outputs(built)[0], difference(built))
-
-
-SUBCLASSED = """
-import keras
-
-class Net(keras.Model):
-    def call(self, image, training=False):
-        return image * 2
-
-class OfOne(keras.Model):
-    def call(self, batch):
-        return batch["image"] * 2
-
-class OfItsName(keras.Model):
-    def __init__(self, **more):
-        super().__init__(**more)
-        self.dense = keras.layers.Dense(3, kernel_initializer=twice)
-
-    def call(self, image):
-        return self.dense(image["image"])
-
-def twice(shape, dtype=None):
-    return 2 * keras.ops.eye(*shape, dtype=dtype)
-"""
+    check_difference(build(own(path, input_spec=NAMED)))
 
 
 @pytest.mark.parametrize("name", ["Net", "OfOne", "OfItsName"])
-def test_one_named_input_is_an_argument_of_the_call_where_it_has_its_name(
-    name: str, tmp_path: Path
-) -> None:
-    (tmp_path / "subclassed.py").write_text(SUBCLASSED)
-    built = build(own(f"subclassed.py:{name}", input_spec=[{"shape": [3], "name": "image"}]))
-    batch = draw(built.inputs, 2, np.random.default_rng(0))
-    np.testing.assert_allclose(outputs(built)[0], 2 * batch)
+def test_one_named_input_is_an_argument_of_the_call_where_it_has_its_name(name: str) -> None:
+    built = build(own(f"nets.py:{name}", input_spec=[{"shape": [3], "name": "image"}]))
+    check_doubled(built)
+    batch = batch_of(built)
     predicted = built.loaded.keras_model.predict(built.loaded.pack(batch), verbose=0)
     np.testing.assert_allclose(predicted, 2 * batch)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import built_models
-import keras
 import numpy as np
 import pytest
 from desk import Heard, set_up, warm_modes
@@ -20,7 +18,7 @@ from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.trial import ReplicateJob, Trial, trial_id
 from xla_sweeps.trial import protocol
 
-pytestmark = [pytest.mark.tf, pytest.mark.filterwarnings("ignore::UserWarning")]
+pytestmark = built_models.IN_A_FOLDER
 
 MODES = ("eager", "graph", "xla")
 
@@ -136,47 +134,44 @@ def top():
     return keras.Model(scores, Top()(scores))
 '''
 
-INPUT = [{"shape": [4], "high": 1}]
-
 BATCH = np.array([[0.5, np.nan, 0.7, 0.6], [0.1, 0.2, 0.9, 0.3]], "float32")
 
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "net.py").write_text(NET)
-    np.save("batch.npy", BATCH)
-    yield
-    keras.backend.clear_session()
+FILES = {"net.py": NET}
 
 
-def measure(function: str, **given: Any) -> tuple[dict[str, ModeOutcome], list[Flagged]]:
+def trial_of(function: str, given: Mapping[str, Any] = {}, **changes: Any) -> Trial:
+    asked = {"input_spec": [{"shape": [4], "high": 1}], **given}
+    spec = built_models.own(f"net.py:{function}", **asked)
+    return replace(TRIAL, **{"model": spec, "modes": MODES, **changes})
+
+
+def measure(
+    function: str, given: Mapping[str, Any] = {}, **changes: Any
+) -> tuple[dict[str, ModeOutcome], list[Flagged]]:
     """The outcomes of a trial of an own model once each mode is warm, and its caveats."""
-    spec = built_models.own(f"net.py:{function}", **{"input_spec": INPUT, **given})
-    return measured(replace(TRIAL, model=spec, batch_size=len(BATCH), modes=MODES))
-
-
-def measured(trial: Trial) -> tuple[dict[str, ModeOutcome], list[Flagged]]:
+    trial, heard = trial_of(function, given, **changes), Heard()
     job = ReplicateJob(trial=trial, replicate=1, modes=trial.modes, order_seed=0)
-    heard = Heard()
     outcomes = warm_modes(job, set_up(job, heard), heard)
     return outcomes, [one.flagged for one in heard.events if isinstance(one, protocol.Caveat)]
 
 
+def statuses_of(outcomes: Mapping[str, ModeOutcome]) -> dict[str, Any]:
+    return {label: (one.status, one.failure) for label, one in outcomes.items()}
+
+
 def test_every_mode_must_agree_on_the_users_own_batch() -> None:
-    drawn, _ = measure("top")
+    drawn, _ = measure("top", batch_size=len(BATCH))
     assert {one.status for one in drawn.values()} <= {Status.OK, Status.UNVERIFIABLE}
-    own, _ = measure("top", inputs="batch.npy")
+    np.save("batch.npy", BATCH)
+    own, _ = measure("top", {"inputs": "batch.npy"}, batch_size=len(BATCH))
     assert [one.status for one in own.values()] == [Status.OK, Status.OK, Status.WRONG_RESULT]
-    failure = own["xla"].failure
-    assert failure is not None
+    failure: Any = own["xla"].failure
     assert failure.message == "on your batch: 1 of 2 integers differ from eager's"
 
 
 def test_the_values_of_the_users_batch_are_no_other_trial() -> None:
-    given: list[dict[str, str]] = [{}, {"inputs": "batch.npy"}]
-    specs = [built_models.own("net.py:top", input_spec=INPUT, **more) for more in given]
-    trials = [replace(TRIAL, model=spec) for spec in specs]
+    np.save("batch.npy", BATCH)
+    trials = trial_of("top"), trial_of("top", {"inputs": "batch.npy"})
     assert len({trial_id(trial, {}) for trial in trials}) == 1
 
 
@@ -190,7 +185,7 @@ def test_the_values_of_the_users_batch_are_no_other_trial() -> None:
         ("Ragged", "ok", []),
     ],
 )
-def test_a_new_model_is_first_called_as_the_user_calls_it(
+def test_a_model_is_first_called_as_by_its_user(
     function: str, kind: str, flags: list[Flag]
 ) -> None:
     outcomes, caveats = measure(function)
@@ -216,23 +211,24 @@ def test_the_imaginary_parts_of_outputs_are_compared(function: str, status: Stat
     assert [one.status for one in outcomes.values()] == [Status.OK, status, status]
 
 
+IN_PREDICT = ("eager", "graph_host", "predict_xla")
+
+
 @pytest.mark.parametrize(
-    ("scenario", "modes"),
-    [(Scenario.CALL, MODES), (Scenario.PREDICT, ("eager", "graph_host", "predict_xla"))],
+    ("scenario", "modes"), [(Scenario.CALL, MODES), (Scenario.PREDICT, IN_PREDICT)]
 )
 def test_a_model_of_half_precision_by_its_own_code_is_judged_as_such(
     scenario: Scenario, modes: tuple[str, ...]
 ) -> None:
-    spec = built_models.own("net.py:half_scaled", input_spec=INPUT)
-    outcomes, _ = measured(replace(TRIAL, model=spec, scenario=scenario, modes=modes))
+    outcomes, _ = measure("half_scaled", scenario=scenario, modes=modes)
     agreed = [one.agreement for one in outcomes.values() if one.agreement]
-    assert [(one.status, one.failure) for one in outcomes.values()] == [(Status.OK, None)] * 3
+    assert statuses_of(outcomes) == dict.fromkeys(modes, (Status.OK, None))
     assert len(agreed) == 3
     assert max(one.rmse_rel or 0.0 for one in agreed) > 1e-3, "more than rounding of float32"
 
 
 def test_a_twin_of_a_twin_computes_in_its_own_type() -> None:
-    trial = replace(TRIAL, model=built_models.own("net.py:half_scaled", input_spec=INPUT))
+    trial = trial_of("half_scaled")
     job = ReplicateJob(trial=trial, replicate=1, modes=("eager",), order_seed=0)
     bench = set_up(job, Heard())
     exact = float64_twin(trial.model, bench.built, "float32")
@@ -242,11 +238,9 @@ def test_a_twin_of_a_twin_computes_in_its_own_type() -> None:
 
 def test_a_model_of_half_precision_by_its_own_code_is_not_held_to_float32_at_other_sizes() -> None:
     """Freed from its sizes it has its own types again, in which 1e-4 is no rounding."""
-    trial = replace(TRIAL, model=built_models.own("net.py:half_picture"), modes=MODES)
-    trial = replace(trial, scenario=Scenario.NEW_SHAPES, shapes=("8", "12"))
-    outcomes, _ = measured(trial)
-    statuses = {label: (one.status, one.failure) for label, one in outcomes.items()}
-    assert statuses == dict.fromkeys(MODES, (Status.OK, None))
+    shapes = {"scenario": Scenario.NEW_SHAPES, "shapes": ("8", "12")}
+    outcomes, _ = measure("half_picture", {"input_spec": None}, **shapes)
+    assert statuses_of(outcomes) == dict.fromkeys(MODES, (Status.OK, None))
     assert max(one.agreement.rmse_rel or 0.0 for one in outcomes.values() if one.agreement) > 1e-3
 
 
@@ -256,25 +250,18 @@ def test_a_model_of_half_precision_by_its_own_code_is_not_held_to_float32_at_oth
 def test_a_model_with_a_state_is_compared_in_float32_from_its_first_state_on(
     scenario: Scenario, modes: tuple[str, ...]
 ) -> None:
-    spec = built_models.own("net.py:half_stateful", input_spec=INPUT)
-    outcomes, _ = measured(replace(TRIAL, model=spec, scenario=scenario, modes=modes))
-    statuses = {label: (one.status, one.failure) for label, one in outcomes.items()}
-    assert statuses == dict.fromkeys(modes, (Status.OK, None))
+    outcomes, _ = measure("half_stateful", scenario=scenario, modes=modes)
+    assert statuses_of(outcomes) == dict.fromkeys(modes, (Status.OK, None))
 
 
 @pytest.mark.parametrize(
     ("scenario", "modes"),
-    [
-        (Scenario.CALL, MODES),
-        (Scenario.PREDICT, ("eager", "graph_host", "predict_xla")),
-        (Scenario.COLD_START, MODES[1:]),
-    ],
+    [(Scenario.CALL, MODES), (Scenario.PREDICT, IN_PREDICT), (Scenario.COLD_START, MODES[1:])],
 )
 def test_an_error_of_a_percent_does_not_hide_in_the_half_precision_of_a_models_own_code(
     scenario: Scenario, modes: tuple[str, ...]
 ) -> None:
-    spec = built_models.own("net.py:half_off", input_spec=INPUT)
-    outcomes, _ = measured(replace(TRIAL, model=spec, scenario=scenario, modes=modes))
+    outcomes, _ = measure("half_off", scenario=scenario, modes=modes)
     failures = [outcomes[label].failure for label in modes[-2:]]
     assert [failure.message[:11] for failure in failures if failure] == ["in float32:"] * 2
     assert all(outcomes[label].status is Status.OK for label in modes[:-2])

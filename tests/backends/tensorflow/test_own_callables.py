@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import keras
 import numpy as np
 import pytest
-from built_models import build, outputs, own
+from built_models import batch_of, build, outputs, own, refusal_of
 
-from xla_sweeps.backends.keras.sources.inputs import draw
-from xla_sweeps.errors import XlaSweepsError
-
-pytestmark = pytest.mark.tf
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
-    yield
-    keras.backend.clear_session()
-
+pytestmark = [pytest.mark.tf, pytest.mark.usefixtures("here")]
 
 LINEN = '''
 import tensorflow as tf
@@ -62,21 +47,6 @@ def over_listed():
     return lambda x: x * listed.scale
 '''
 
-
-@pytest.mark.parametrize(
-    ("function", "params"),
-    [("unbound", 0), ("bound", 0), ("over_unbound", 0), ("over_bound", 0), ("over_listed", 1)],
-)
-def test_variables_are_those_that_a_callable_or_what_it_holds_lists(
-    function: str, params: int, tmp_path: Path
-) -> None:
-    (tmp_path / "linen.py").write_text(LINEN)
-    built = build(own(f"linen.py:{function}", input_spec=[{"shape": [3]}]))
-    batch = draw(built.inputs, 2, np.random.default_rng(0))
-    np.testing.assert_allclose(outputs(built)[0], 2 * batch)
-    assert built.params == params
-
-
 BUILDERS = """
 import keras
 
@@ -93,6 +63,19 @@ def own_call(x):
     return x @ x.missing
 """
 
+FILES = {"linen.py": LINEN, "builders.py": BUILDERS}
+
+
+@pytest.mark.parametrize(
+    ("function", "params"),
+    [("unbound", 0), ("bound", 0), ("over_unbound", 0), ("over_bound", 0), ("over_listed", 1)],
+)
+def test_variables_are_those_that_a_callable_or_its_parts_list(function: str, params: int) -> None:
+    built = build(own(f"linen.py:{function}", input_spec=[{"shape": [3]}]))
+    batch = batch_of(built)
+    np.testing.assert_allclose(outputs(built)[0], 2 * batch)
+    assert built.params == params
+
 
 @pytest.mark.parametrize(
     ("function", "setting", "told"),
@@ -104,14 +87,10 @@ def own_call(x):
     ],
 )
 def test_a_builder_with_one_setting_is_refused_where_it_is_called_on_a_batch(
-    function: str, setting: str, told: str, tmp_path: Path
+    function: str, setting: str, told: str
 ) -> None:
-    (tmp_path / "builders.py").write_text(BUILDERS)
     for given in ({"input_spec": [{"shape": [8, 8, 3]}]}, {"resolution": 8}, {}):
-        with pytest.raises(XlaSweepsError) as caught:
-            build(own(f"builders.py:{function}", **given))
-        message = str(caught.value)
+        message = refusal_of(own(f"builders.py:{function}", **given))
         assert message.startswith(f"path=builders.py:{function}")
         assert f"takes {setting}; a function that builds a model takes nothing but" in message
         assert (told if given else "unknown inputs; give resolution=224") in message
-        assert "\n" not in message
