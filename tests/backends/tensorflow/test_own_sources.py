@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -11,7 +12,8 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from built_models import QUIET, build, outputs, own
+from built_models import QUIET, batch_of, build, outputs, own, refusal_of
+from composed import complaint_of
 from keras_files import write_keras_file
 from paths import SUPPORT
 
@@ -28,13 +30,7 @@ from xla_sweeps.backends.tensorflow.sources import saved_model
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec
 
-pytestmark = QUIET
-
-
-@pytest.fixture(autouse=True)
-def _here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(SUPPORT)
-    monkeypatch.syspath_prepend(str(SUPPORT))
+pytestmark = [*QUIET, pytest.mark.usefixtures("in_support")]
 
 
 @pytest.mark.parametrize("suffix", ["keras", "h5"])
@@ -45,7 +41,7 @@ def test_a_keras_file_is_loaded_with_its_weights(suffix: str, tmp_path: Path) ->
     path = str(tmp_path / f"net.{suffix}")
     model.save(path)
     built = build(own(path))
-    images = draw(built.inputs, 2, np.random.default_rng(0))
+    images = batch_of(built)
     assert built.inputs == (InputSpec(shape=(32, 32, 3)),)
     assert np.allclose(built.call(images), model(images), atol=1e-6)
     before = np.asarray(built.call(images))
@@ -57,12 +53,8 @@ def test_a_keras_file_is_loaded_with_its_weights(suffix: str, tmp_path: Path) ->
 
 def test_a_file_that_is_not_a_model_is_refused_in_one_line(tmp_path: Path) -> None:
     write_keras_file(tmp_path / "net.keras")
-    with pytest.raises(XlaSweepsError) as caught:
-        build(own(str(tmp_path / "net.keras")))
-    assert f"path={tmp_path}/net.keras: Keras {keras.__version__} cannot load it" in str(
-        caught.value
-    )
-    assert "\n" not in str(caught.value)
+    path = f"{tmp_path}/net.keras"
+    assert f"path={path}: Keras {keras.__version__} cannot load it" in refusal_of(own(path))
 
 
 @pytest.mark.parametrize(
@@ -117,18 +109,8 @@ def test_a_file_of_a_repository_finds_what_it_imports(
 def test_a_script_that_ends_where_it_is_imported_is_refused_in_one_line(tmp_path: Path) -> None:
     script = tmp_path / "train_net.py"
     script.write_text("import sys\n\ndef build(): ...\n\nsys.exit(2)  # as of argparse\n")
-    with pytest.raises(XlaSweepsError) as caught:
-        build(own(f"{script}:build"))
-    assert f"it calls sys.exit(2) ({script}:5); what only a script does" in str(caught.value)
-
-
-def test_a_functions_model_has_a_float64_twin() -> None:
-    spec = own("own_models:build", resolution=32)
-    built = build(spec)
-    batch = draw(built.inputs, 2, np.random.default_rng(0))
-    ((reference,),) = float64_outputs(modes.ENGINE, spec, built, [batch])
-    assert reference.dtype == np.float64
-    assert 0 < np.abs(np.asarray(built.call(batch)) - reference).max() < 1e-3
+    said = refusal_of(own(f"{script}:build"))
+    assert f"it calls sys.exit(2) ({script}:5); what only a script does" in said
 
 
 def test_several_inputs_are_read_from_the_model_and_reach_it_by_name() -> None:
@@ -143,28 +125,16 @@ def test_several_inputs_are_read_from_the_model_and_reach_it_by_name() -> None:
     assert not count.at_least
 
 
-def test_inputs_that_are_given_by_name_reach_the_model_by_name_in_whatever_order() -> None:
-    given = [
-        {"shape": [32, 32, 3], "name": "image"},
-        {"shape": [16], "dtype": "int32", "low": 1, "high": 2, "name": "tokens"},
-    ]
-    built = build(own("own_models:two_inputs", input_spec=given))
-    assert [tensor.name for tensor in built.inputs] == ["image", "tokens"]
-    assert [output.shape for output in outputs(built)] == [(2, 4), (2, 8)]
-
-
-def test_a_model_of_any_size_requires_a_resolution() -> None:
-    with pytest.raises(XlaSweepsError, match="has free sizes; give resolution=224"):
-        build(own("own_models:of_any_size"))
-    assert build(own("own_models:of_any_size", resolution=20)).inputs[0].shape == (20, 20, 3)
-    assert build(own("own_models:of_any_size", shapes=[20, 24])).inputs[0].shape == (20, 20, 3)
-
-
-def test_a_subclassed_model_makes_its_variables_before_it_is_traced() -> None:
-    with pytest.raises(XlaSweepsError, match="unknown inputs; give resolution=224"):
-        build(own("own_models:Subclassed"))
-    assert build(own("own_models:Subclassed", resolution=16)).params == 3 * 3 * 3 * 4 + 4
-    assert build(own("own_models:Subclassed", shapes=[16, 8])).inputs[0].shape == (16, 16, 3)
+@pytest.mark.parametrize(
+    ("model", "lacks"), [("of_any_size", "has free sizes"), ("Subclassed", "unknown inputs")]
+)
+def test_a_model_of_any_size_requires_a_resolution(model: str, lacks: str) -> None:
+    assert f"{lacks}; give resolution=224" in refusal_of(own(f"own_models:{model}"))
+    sizes: list[dict[str, Any]] = [{"resolution": 20}, {"shapes": [20, 24]}]
+    for size in sizes:
+        built = build(own(f"own_models:{model}", **size))
+        assert built.inputs[0].shape == (20, 20, 3)
+        assert model == "of_any_size" or built.params == 3 * 3 * 3 * 4 + 4, "before it is traced"
 
 
 def test_any_callable_is_called_with_its_inputs_by_name_or_in_order() -> None:
@@ -188,10 +158,7 @@ def test_a_tf_function_is_a_graph_even_when_it_is_called_eagerly() -> None:
         ("own_models:Networks.nothing", "own_models has no 'Networks.nothing'"),
         ("own_models:Networks.of_instance", ": of_instance is called on an instance; write a fun"),
         ("own_models:NETWORKS.build", ": build is called on an instance; write a function that"),
-        (
-            "own_models:Networks.of_sizes",
-            "takes width, depth; a function that builds a model takes",
-        ),
+        ("own_models:Networks.of_sizes", "takes width, depth; a function that builds a model "),
         ("own_models:a_class", "returned the class Sequential; return an instance"),
         ("own_models:breaks", "own_models:breaks failed: RuntimeError: the weights are elsewhere"),
         ("broken.py:build", "broken.py, line 1: not valid Python: "),
@@ -204,10 +171,7 @@ def test_a_function_that_returns_no_model_is_refused_in_one_line(
     (tmp_path / "broken.py").write_text("def build(:\n")
     (tmp_path / "absent.py").write_text("def build():\n    import nothing_here\n")
     monkeypatch.chdir(SUPPORT if path.startswith("own_models") else tmp_path)
-    with pytest.raises(XlaSweepsError) as caught:
-        build(own(path))
-    assert reason in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert reason in complaint_of(lambda: build(own(path)), kind=XlaSweepsError)
 
 
 def test_inputs_are_drawn_within_their_bounds_and_types() -> None:
@@ -238,7 +202,7 @@ def test_the_adapter_prefers_a_trace_that_does_not_train(tmp_path: Path) -> None
 
 def test_a_layer_that_was_called_with_training_stays_as_it_was_written() -> None:
     built = build(own("own_models:dropping"))
-    images = draw(built.inputs, 2, np.random.default_rng(0))
+    images = batch_of(built)
     first, second = (np.asarray(built.call(images)) for _ in range(2))
     assert not np.array_equal(first, second)
     concrete = tf.function(built.call).get_concrete_function(images)
@@ -247,27 +211,23 @@ def test_a_layer_that_was_called_with_training_stays_as_it_was_written() -> None
     assert not trains_always(plain.loaded.keras_model)
 
 
-FORMS = (
-    "augmented",
-    "augmented_by_a_sequential",
-    "augmented_in_sequentials",
-    "augmented_by_a_pipeline",
-)
+DAILY = ("augmented_in_sequentials", False)
 
 
 @pytest.mark.parametrize(
     ("form", "in_file"),
     [
-        (form, in_file)
-        if (form, in_file) == (FORMS[2], False)
-        else pytest.param(form, in_file, marks=pytest.mark.exhaustive)
-        for form in FORMS
-        for in_file in (False, True)
+        pytest.param(*case, marks=() if case == DAILY else pytest.mark.exhaustive)
+        for case in itertools.product(
+            (
+                *("augmented", "augmented_by_a_sequential", "augmented_in_sequentials"),
+                "augmented_by_a_pipeline",
+            ),
+            (False, True),
+        )
     ],
 )
-def test_layers_that_augment_do_nothing_in_inference(
-    form: str, in_file: bool, tmp_path: Path
-) -> None:
+def test_layers_that_augment_are_off_in_inference(form: str, in_file: bool, tmp_path: Path) -> None:
     import own_models
 
     path = f"own_models:{form}"
@@ -275,7 +235,7 @@ def test_layers_that_augment_do_nothing_in_inference(
         path = str(tmp_path / "net.keras")
         getattr(own_models, form)().save(path)
     built = build(own(path))
-    images = draw(built.inputs, 2, np.random.default_rng(0))
+    images = batch_of(built)
     eager, again, compiled = (
         np.asarray(call(images))
         for call in (built.call, built.call, tf.function(built.call, jit_compile=True))
@@ -311,22 +271,19 @@ def test_a_keras_file_with_custom_layers_needs_the_module_that_has_them(
         elsewhere.syspath_prepend(str(tmp_path))
         import_module("my_layers").make(path)
     del sys.modules["my_layers"]
-    with pytest.raises(XlaSweepsError) as caught:
-        build(own(path))
-    assert str(caught.value) == (
+    assert complaint_of(own, path) == (
         f"path={path}: unknown layer 'Gate' of the module my_layers; give the module or file that "
         "has it: add import=my_layers.py"
     )
-    spec = own(path, **{"import": str(layers)})
-    assert outputs(build(spec))[0].shape == (2, 8, 8, 3)
+    assert outputs(build(own(path, **{"import": str(layers)})))[0].shape == (2, 8, 8, 3)
 
 
 def test_an_error_of_free_sizes_holds_the_whole_input_spec_ready_to_paste() -> None:
     tokens = keras.Input((None,), dtype="int32", name="tokens")
     features = keras.Input((7,), name="features")
-    with pytest.raises(XlaSweepsError) as caught:
-        from_specs({"tokens": tokens, "features": features}, resolution=None, where="m")
-    assert str(caught.value).endswith(
+    given = {"tokens": tokens, "features": features}
+    said = complaint_of(from_specs, given, resolution=None, where="m", kind=XlaSweepsError)
+    assert said.endswith(
         "the input tokens (free) has free sizes; give every input, with your sizes: "
         "'input_spec=[{name:tokens,shape:[128],dtype:int32},"
         "{name:features,shape:[7],dtype:float32}]'"
