@@ -31,9 +31,18 @@ SMALL = replace(TRIAL, model=of_catalog("mnist_mlp", "examples", 8), batch_size=
 PUBLISH = replace(SMALL, effort=replace(SMALL.effort, always_reference=True))
 
 
-def job(trial: Trial, replicate: int = 0) -> ReplicateJob:
-    modes = ("graph",)
+def job(trial: Trial, replicate: int = 0, modes: tuple[str, ...] = ("graph",)) -> ReplicateJob:
     return ReplicateJob(trial=trial, replicate=replicate, modes=modes, order_seed=1)
+
+
+def inexact(bench: Bench, by: float, position: int = 0, **changes: Any) -> Bench:
+    """The bench, whose eager outputs of an input are off by noise of this size."""
+    outputs = [bench.eager, *bench.later]
+    head = outputs[position][0]
+    noise = np.random.default_rng(1).normal(size=head.shape)
+    outputs[position] = [head + by * np.abs(head).max() * noise]
+    moved = {"eager": outputs[0], "later": outputs[1:]}
+    return replace(bench, **{"seconds": {}, "references": {}, **moved, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -66,25 +75,18 @@ def test_the_reference_is_computed_once_a_mode_is_not_close_to_eager(bench: Benc
     assert prepared["graph"].outcome.status is Status.OK
     assert not bench.references
     assert "reference" not in bench.seconds
-    noise = np.random.default_rng(1).normal(size=bench.eager[0].shape)
-    scale = np.abs(bench.eager[0]).max()
-    moved = [bench.eager[0] + 1e-3 * scale * noise]
-    inexact = replace(bench, seconds={}, eager=moved, references={})
-    outcome = prepare_modes(job(SMALL), inexact, Heard())["graph"].outcome
-    assert inexact.references[0]
+    noisy = inexact(bench, 1e-3)
+    outcome: Any = prepare_modes(job(SMALL), noisy, Heard())["graph"].outcome
+    assert noisy.references[0]
     assert outcome.status is Status.OK  # eager is further from float64 than graph is
-    assert outcome.agreement is not None
     assert outcome.agreement.rmse_ref_rel is not None
 
 
 def test_random_numbers_of_the_model_are_not_eagers_own_error(bench: Bench) -> None:
     """A mode 0.9 % off beside noise of 0.5 %: by float64 alone it would be as close as eager."""
-    noise = np.random.default_rng(1).normal(size=bench.eager[0].shape)
-    scale = np.abs(bench.eager[0]).max()
-    moved = [bench.eager[0] + 5e-3 * scale * noise]
-    noisy = replace(bench, seconds={}, eager=moved, references={})
+    noisy = inexact(bench, 5e-3)
     assert prepare_modes(job(SMALL), noisy, Heard())["graph"].outcome.status is Status.OK
-    noisy = replace(noisy, seconds={}, references={}, deterministic=False)
+    noisy = inexact(bench, 5e-3, deterministic=False)
     outcome = prepare_modes(job(SMALL), noisy, Heard())["graph"].outcome
     assert outcome.status is Status.NONDETERMINISTIC
     assert not noisy.references
@@ -120,11 +122,11 @@ def planted(bench: Bench, position: int, factor: float) -> Bench:
         def make(self, mode: Mode) -> modes.ModeExecutable:
             if mode is not Mode.XLA:
                 return super().make(mode)
-            return modes.ModeExecutable.bind(
-                lambda batch: right(batch) * tf.where(tf.equal(batch[0, 0], mark), factor, 1.0),
-                mode,
-                self.inputs,
-            )
+
+            def call(batch: Any) -> Any:
+                return right(batch) * tf.where(tf.equal(batch[0, 0], mark), factor, 1.0)
+
+            return modes.ModeExecutable.bind(call, mode, self.inputs)
 
     given = {each.name: getattr(bench, each.name) for each in fields(bench)}
     return Wrong(**{**given, "references": {}})
@@ -142,13 +144,10 @@ def test_a_mode_that_is_wrong_on_one_of_the_inputs_is_refused(
     bench: Bench, position: int, factor: float, says: str
 ) -> None:
     wrong = planted(bench, position, factor)
-    both = replace(job(SMALL), modes=("graph", "xla"))
-    outcomes = warm_modes(both, wrong, Heard())
+    outcomes: Any = warm_modes(job(SMALL, modes=("graph", "xla")), wrong, Heard())
     assert outcomes["graph"].status is Status.OK
     assert outcomes["xla"].status is Status.WRONG_RESULT
-    failure = outcomes["xla"].failure
-    assert failure
-    assert says in failure.message
+    assert says in outcomes["xla"].failure.message
 
 
 def test_each_input_has_a_reference_of_its_own_by_one_model(
@@ -156,12 +155,9 @@ def test_each_input_has_a_reference_of_its_own_by_one_model(
 ) -> None:
     twins = mock.Mock(side_effect=building.float64_twin)
     monkeypatch.setattr(building, "float64_twin", twins)
-    scale = np.abs(bench.later[0][0]).max()
-    noise = np.random.default_rng(1).normal(size=bench.later[0][0].shape)
-    moved = [bench.later[0][0] + 1e-3 * scale * noise]
-    inexact = replace(bench, seconds={}, later=[moved, bench.later[1]], references={})
-    outcome = warm_modes(job(SMALL), inexact, Heard())["graph"]
-    assert [bool(reference) for reference in inexact.references.values()] == [True] * 3
+    noisy = inexact(bench, 1e-3, position=1)
+    outcome = warm_modes(job(SMALL), noisy, Heard())["graph"]
+    assert [bool(reference) for reference in noisy.references.values()] == [True] * 3
     twins.assert_called_once()
     assert outcome.status is Status.OK  # eager is further from float64 than graph is
     expected = bench.eager_outputs([bench.inputs[2]])
@@ -179,10 +175,8 @@ def test_where_the_references_fail_a_later_input_is_compared_with_eager_alone(
         raise MemoryError
 
     monkeypatch.setattr(Bench, "compute_references", compute_references)
-    moved = [bench.later[0][0] + 1e-2 * np.abs(bench.later[0][0]).max()]
-    wrong = replace(bench, seconds={}, later=[moved, bench.later[1]], references={})
-    outcome = warm_modes(job(SMALL), wrong, Heard())["graph"]
-    assert outcome.status is Status.WRONG_RESULT
+    wrong = inexact(bench, 1e-2, position=1)
+    assert warm_modes(job(SMALL), wrong, Heard())["graph"].status is Status.WRONG_RESULT
     assert tried == [0, 1, 2]
 
 
@@ -197,9 +191,7 @@ def test_an_error_of_a_percent_on_a_later_input_asks_for_a_reference() -> None:
     assert half.compare(outputs, 1).ok, "where there can be none"
 
 
-def test_an_input_on_which_eager_is_exact_by_chance_is_judged_by_its_error_on_others(
-    bench: Bench,
-) -> None:
+def test_an_input_on_which_eager_is_exact_is_judged_by_its_error_on_others(bench: Bench) -> None:
     exact, scale = bench.eager_outputs(bench.inputs[:1]), np.abs(bench.eager[0]).max()
     noise = 1e-3 * scale * np.random.default_rng(1).normal(size=exact[0].shape)
     later = [head.astype(np.float64) for head in bench.later[0]]
@@ -265,7 +257,7 @@ def keeping_three(call: Callable[[Any], Any], bench: Bench) -> Callable[[Any], A
 def test_a_mode_that_keeps_its_answers_is_flagged(bench: Bench, mode: str, keeps: bool) -> None:
     call = keeping(bench.built.call) if mode == "eager" else keeping_three(bench.built.call, bench)
     built = replace(bench.built, call=call) if keeps else bench.built
-    heard, alone = Heard(), replace(job(SMALL), modes=(mode,))
+    heard, alone = Heard(), job(SMALL, modes=(mode,))
     made = replace(bench, built=built, seconds={}, references={})
     made.run_eagerly(heard.send)
     desk = desk_of(alone, made, heard)
