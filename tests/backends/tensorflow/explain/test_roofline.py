@@ -18,8 +18,6 @@ from xla_sweeps.backends.keras.hlo import size_bytes
 
 pytestmark = pytest.mark.tf
 
-BATCH = tf.ones((2, 16, 16, 3))
-
 
 def test_the_bound_counts_weights_inputs_and_outputs_once_under_the_peaks_of_this_cpu(
     monkeypatch: pytest.MonkeyPatch,
@@ -30,11 +28,11 @@ def test_the_bound_counts_weights_inputs_and_outputs_once_under_the_peaks_of_thi
     image = keras.Input((16, 16, 3))
     features = keras.layers.BatchNormalization()(keras.layers.Conv2D(8, 3)(image))
     model = keras.Model(image, keras.layers.Dense(5)(keras.layers.GlobalMaxPool2D()(features)))
-    explainer = explaining(lambda batch: model(batch, training=False), [BATCH] * 2)
+    batches = [tf.ones((2, 16, 16, 3))] * 2
+    explainer = explaining(lambda batch: model(batch, training=False), batches)
     explainer.explain(trace=False)
     explainer.bound_calls()
-    bounds = explainer.explanation.roofline
-    assert bounds is not None
+    bounds: Any = explainer.explanation.roofline
     work = bounds.work
     assert work.weight_bytes == 4 * model.count_params()
     assert (work.input_bytes, work.output_bytes) == (4 * 2 * 16 * 16 * 3, 4 * 2 * 5)
@@ -42,9 +40,7 @@ def test_the_bound_counts_weights_inputs_and_outputs_once_under_the_peaks_of_thi
     assert not work.macs_at_least
     assert [peak.name for peak in bounds.peaks] == ["matmul float32", "copy", "read"]
     for peak in bounds.peaks:
-        assert peak.per_s > 1e6
-        assert peak.one_core_per_s is not None
-        assert peak.one_core_per_s > 1e6
+        assert min(peak.per_s, peak.one_core_per_s) > 1e6
     assert bounds.missing == {}
     assert [mode.mode for mode in bounds.modes] == ["graph", "xla", "autocluster"]
     assert bounds.bound_s
