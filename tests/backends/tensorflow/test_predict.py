@@ -11,16 +11,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
-from desk import Heard, Ready, prepare_modes
+from desk import Heard, prepare_modes
 from factories import TRIAL
 
 from xla_sweeps.backends.keras import framework
 from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.sources import LoadedModel
-from xla_sweeps.backends.tensorflow import modes
 from xla_sweeps.backends.tensorflow.scenarios import predict
 from xla_sweeps.backends.tensorflow.scenarios.predict import KerasCalls, PredictBench
-from xla_sweeps.schema.measurement import INPUTS, Flag, Flagged, ModeOutcome, Status
+from xla_sweeps.schema.measurement import INPUTS, Flag, Flagged, Status
 from xla_sweeps.schema.modes import SCENARIOS, Mode, Scenario
 from xla_sweeps.schema.trial import InputSpec, ReplicateJob
 from xla_sweeps.trial.protocol import Caveat
@@ -54,14 +53,9 @@ def model_of(library: Any, *layers: Any) -> Any:
     return library.Model(inputs, library.layers.Dense(3)(outputs))
 
 
-def bench_of(model: Any, *, batches: int = 1, batch_size: int = 2) -> PredictBench:
-    trial = replace(
-        TRIAL,
-        scenario=Scenario.PREDICT,
-        batches=batches,
-        batch_size=batch_size,
-        model=replace(TRIAL.model, inputs=(InputSpec(shape=SHAPE),)),
-    )
+def bench_of(model: Any, *, batches: int = 1) -> PredictBench:
+    spec = replace(TRIAL.model, inputs=(InputSpec(shape=SHAPE),))
+    trial = replace(TRIAL, scenario=Scenario.PREDICT, batches=batches, model=spec, batch_size=2)
     loaded = LoadedModel(
         forward=lambda batch: model(batch, training=False),
         inputs=trial.model.inputs,
@@ -71,7 +65,7 @@ def bench_of(model: Any, *, batches: int = 1, batch_size: int = 2) -> PredictBen
     )
     built = BuiltModel(loaded=loaded, call=loaded.forward)
     inputs = [
-        tf.random.stateless_uniform((batch_size, *SHAPE), seed=(index, 0))
+        tf.random.stateless_uniform((2, *SHAPE), seed=(index, 0))
         for index in range(INPUTS + batches - 1)
     ]
     bench = PredictBench(
@@ -91,18 +85,18 @@ def bench() -> PredictBench:
     return bench_of(model_of(keras, Planted()), batches=3)
 
 
-def called(bench: PredictBench, mode: Mode) -> modes.ModeExecutable:
+def called(bench: PredictBench, mode: Mode) -> Any:
     executable = bench.make(mode)
     executable.first_call_s()
     return executable
 
 
-def prepared(bench: PredictBench, *labels: str) -> tuple[dict[str, Ready], dict[str, ModeOutcome]]:
-    """The modes that are ready, and the outcomes of all."""
+def prepared(bench: PredictBench, label: str) -> Heard:
+    """What is heard where a mode is prepared."""
     heard = Heard()
-    job = ReplicateJob(trial=bench.trial, replicate=0, modes=labels, order_seed=1)
-    ready = prepare_modes(job, bench, heard)
-    return ready, heard.outcomes
+    job = ReplicateJob(trial=bench.trial, replicate=0, modes=(label,), order_seed=1)
+    prepare_modes(job, bench, heard)
+    return heard
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -126,17 +120,15 @@ def test_every_way_is_in_force_computes_what_eager_does_and_is_traced_once(
 
 
 def test_one_call_takes_all_batches_from_the_next_input_on(bench: PredictBench) -> None:
-    seen = {}
+    (expected,) = bench.eager_outputs(bench.inputs[1:4])
     for mode in (M.GRAPH, M.PREDICT_GRAPH, M.PREDICT_ON_BATCH_GRAPH):
         executable = called(bench, mode)
         assert executable.position == 1
         executable.step()
-        heads = [np.asarray(head) for head in tf.nest.flatten(executable.last)]
-        seen[mode] = np.concatenate(heads)
-        assert seen[mode] == pytest.approx(executable.outputs(1)[0], rel=1e-4, abs=1e-6)
-    assert seen[M.PREDICT_GRAPH] == pytest.approx(seen[M.GRAPH], rel=1e-4, abs=1e-6)
-    assert seen[M.PREDICT_ON_BATCH_GRAPH] == pytest.approx(seen[M.GRAPH], rel=1e-4, abs=1e-6)
-    assert len(seen[M.GRAPH]) == 3 * bench.trial.batch_size
+        seen = np.concatenate([np.asarray(head) for head in tf.nest.flatten(executable.last)])
+        assert len(seen) == 3 * bench.trial.batch_size
+        assert seen == pytest.approx(executable.outputs(1)[0], rel=1e-4, abs=1e-6)
+        assert seen == pytest.approx(expected, rel=1e-4, abs=1e-6), "the same in each"
 
 
 def test_each_way_has_a_setting_of_its_own_and_shares_the_layers(bench: PredictBench) -> None:
@@ -190,35 +182,28 @@ def test_a_setting_that_keras_reports_but_does_not_use_is_caught(bench: PredictB
 
 @pytest.fixture
 def planted(bench: PredictBench) -> Iterator[PredictBench]:
-    layer = next(
-        candidate
-        for candidate in bench.built.loaded.keras_model.layers
-        if isinstance(candidate, Planted)
-    )
+    (layer,) = (each for each in bench.built.loaded.keras_model.layers if isinstance(each, Planted))
     layer.wrong = True
     yield bench
     layer.wrong = False
 
 
 def test_a_way_that_computes_something_else_is_refused(planted: PredictBench) -> None:
-    _, outcomes = prepared(planted, "predict_graph")
-    assert outcomes["predict_graph"].status is Status.WRONG_RESULT
+    heard = prepared(planted, "predict_graph")
+    assert heard.outcomes["predict_graph"].status is Status.WRONG_RESULT
 
 
 def test_new_shapes_after_the_first_call_count_as_traces(bench: PredictBench) -> None:
     executable = called(bench, M.PREDICT_GRAPH)
     executable.effective(device=CPU)
     traced = executable.traces()
-    assert isinstance(executable, KerasCalls)
     executable.model.predict(np.zeros((5, *SHAPE), np.float32), batch_size=5, verbose=0)
     assert executable.traces() == traced + 1
 
 
 def test_what_xla_compiles_inside_is_told_where_keras_traces() -> None:
-    bench, heard = bench_of(model_of(keras, keras.layers.Conv2D(4, 3, groups=2))), Heard()
-    job = ReplicateJob(trial=bench.trial, replicate=0, modes=("predict_graph",), order_seed=1)
-    prepare_modes(job, bench, heard)
-    assert Caveat(Flagged(Flag.CONTAINS_XLA)) in heard.events
+    bench = bench_of(model_of(keras, keras.layers.Conv2D(4, 3, groups=2)))
+    assert Caveat(Flagged(Flag.CONTAINS_XLA)) in prepared(bench, "predict_graph").events
     assert not bench.facts.fingerprint, "a graph of Keras has more than the model's operations"
 
 
