@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from composed import complaint_of
 from factories import TRIAL
 from made_pictures import data_of, make_pictures
 
@@ -26,10 +27,8 @@ IMAGES, CLASSES = 10, 3
 
 @pytest.fixture(scope="module", params=["tfrecord", "folder"])
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp(request.param)
-    make_pictures(
-        folder, images=IMAGES, classes=CLASSES, form=request.param, width_px=80, height_px=60
-    )
+    folder, size = tmp_path_factory.mktemp(request.param), {"width_px": 80, "height_px": 60}
+    make_pictures(folder, images=IMAGES, classes=CLASSES, form=request.param, **size)
     return str(folder)
 
 
@@ -72,12 +71,8 @@ GIF = b"GIF89a\1\0\1\0\x80\0\0\0\0\0\xff\xff\xff!\xf9\4\1\0\0\0\0,\0\0\0\0\1\0\1
 def test_pictures_of_several_formats_are_read_whatever_their_names(tmp_path: Path) -> None:
     grey = tf.io.encode_png(tf.zeros([20, 30, 1], tf.uint8)).numpy()
     large = tf.io.encode_jpeg(tf.zeros([40, 30, 3], tf.uint8)).numpy()
-    for name, content in (
-        ("a/1.jpg", grey),
-        ("a/2.png", grey),
-        ("b/3.JPG", large),
-        ("b/4.gif", GIF),
-    ):
+    pictures = {"a/1.jpg": grey, "a/2.png": grey, "b/3.JPG": large, "b/4.gif": GIF}
+    for name, content in pictures.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(content)
     assert not find(str(tmp_path)).all_jpeg
@@ -107,9 +102,7 @@ def test_a_picture_that_is_damaged_inside_is_named(tmp_path: Path, made: str) ->
 
 def test_labels_that_the_head_lacks_are_refused(made: str) -> None:
     feed(made).check_labels(CLASSES)
-    with pytest.raises(ConfigError) as caught:
-        feed(made).check_labels(2)
-    assert str(caught.value) == (
+    assert complaint_of(feed(made).check_labels, 2) == (
         f"data={made}: has labels from 0 to 2, but the model's head has 2 outputs, "
         "for labels from 0 to 1"
     )

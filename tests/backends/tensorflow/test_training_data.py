@@ -14,7 +14,7 @@ from factories import TRIAL
 from made_pictures import data_of, make_pictures
 from tiny_training import Measured, bench_of, prepared
 
-from xla_sweeps.backends.tensorflow.scenarios.fit import Epoch, dataset_of
+from xla_sweeps.backends.tensorflow.scenarios.fit import dataset_of
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import Scenario
@@ -68,9 +68,8 @@ def measured(folder: str) -> Measured:
 
 def test_every_mode_trains_on_pictures_as_eager_does(measured: Measured) -> None:
     by_mode = {label: entry.outcome for label, entry in measured[1].items()}
-    assert {label: outcome.status for label, outcome in by_mode.items()} == dict.fromkeys(
-        MODES, Status.OK
-    )
+    statuses = {label: outcome.status for label, outcome in by_mode.items()}
+    assert statuses == dict.fromkeys(MODES, Status.OK)
     assert by_mode["fit_xla"].effective["jit_compile"] is True
 
 
@@ -89,16 +88,12 @@ def test_an_epoch_of_every_mode_has_all_batches_the_last_one_smaller(measured: M
 
 
 def test_compiling_for_the_last_batch_is_told_apart(measured: Measured) -> None:
-    compile_s = {
-        label: entry.executable.extras().get("last_batch_compile_s")
-        for label, entry in measured[1].items()
-    }
+    epochs = {label: entry.executable for label, entry in measured[1].items()}
+    compile_s = {label: each.extras().get("last_batch_compile_s") for label, each in epochs.items()}
     assert compile_s["input"] is None
     for label in ("xla", "fit_xla"):
-        executable, seconds = measured[1][label].executable, compile_s[label]
-        assert isinstance(executable, Epoch)
-        assert seconds is not None
-        assert seconds > 0.5 * executable.last_batch_s, "most of the first step is compilation"
+        most_s = 0.5 * epochs[label].last_batch_s
+        assert compile_s[label] > most_s, "most of the first step is compilation"
 
 
 def test_without_the_last_batch_all_are_of_one_size(folder: str) -> None:
@@ -120,12 +115,9 @@ def test_part_of_an_epoch_has_full_batches(folder: str) -> None:
     assert [len(labels) for _, labels in dataset_of(bench.trainer, 2)] == [4, 4]
 
 
-def test_pictures_are_scaled_to_what_the_model_takes_and_keep_their_classes(folder: str) -> None:
-    bench = bench_of(classifier(), trial_of(folder))
-    images, labels = (
-        np.concatenate([np.asarray(part) for part in parts])
-        for parts in zip(*bench.trainer.batches, strict=True)
-    )
+def test_pictures_are_scaled_as_the_model_takes_and_keep_their_classes(measured: Measured) -> None:
+    batches = zip(*measured[0].trainer.batches, strict=True)
+    images, labels = (np.concatenate([np.asarray(part) for part in parts]) for parts in batches)
     assert images.shape[1:] == (SIDE, SIDE, 3)
     assert -1 <= images.min() < -0.2 < 0.2 < images.max() <= 1
     for label in set(labels.tolist()):
@@ -154,9 +146,6 @@ def test_what_does_not_fit_the_pictures_is_refused(
 
 def test_pictures_that_changed_since_they_were_counted_are_refused(tmp_path: Path) -> None:
     make_pictures(tmp_path, images=4, classes=10)
-    trial = trial_of(str(tmp_path))
-    assert trial.training is not None
-    assert trial.training.data is not None
-    data = replace(trial.training.data, fingerprint="0" * 16)
+    data = replace(data_of(str(tmp_path)), fingerprint="0" * 16)
     with pytest.raises(ConfigError, match="changed since the trial was asked for"):
-        bench_of(classifier(10), replace(trial, training=Training(data=data)))
+        bench_of(classifier(10), trial_of(str(tmp_path), training=Training(data=data)))
