@@ -64,9 +64,7 @@ def driver(tmp_path: Path) -> Path:
 
 
 @pytest.mark.exhaustive
-def test_libraries_of_cuda_that_are_missing_are_named_with_the_command_that_installs_them(
-    driver: Path,
-) -> None:
+def test_missing_libraries_of_cuda_are_named_with_what_installs_them(driver: Path) -> None:
     done = run_program(sys.executable, "-c", ASK, more={"LD_LIBRARY_PATH": str(driver)})
     line = done.stdout.strip()
     assert "cannot load libcudnn.so.9, libcudart.so.12, libcublas.so.12" in line

@@ -38,11 +38,7 @@ SHORT = replace(
 
 SMALL = replace(TRIAL, model=of_catalog("mnist_mlp", "examples", 28), batch_size=2, effort=SHORT)
 
-WEIGHT_BYTES = 4 * 535_818
-
 LOAD = Load(foreign_cores=0.1, steal_share=0.0, pressure_share=0.2)
-
-SHOWN_S = 0.3
 
 Shown = list[tuple[int, int]]
 
@@ -57,7 +53,7 @@ def measured(*modes: str, onednn: str = "") -> tuple[ReplicateResult, Shown]:
 
     def show(kind: str, value: Any) -> None:
         if kind == "progress":
-            time.sleep(SHOWN_S)
+            time.sleep(0.3)
             shown.append((value.measured, time.perf_counter_ns()))
 
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1"}
@@ -105,20 +101,18 @@ def test_no_round_begins_while_the_progress_before_it_is_shown() -> None:
     # Without it TensorFlow's allocator does not count.
     [pytest.param({"onednn": "0"}, id="0"), pytest.param({}, id="its own")],
 )
-def test_the_memory_of_a_mode_does_not_depend_on_the_order_of_the_modes(
-    settings: dict[str, str],
-) -> None:
+def test_a_modes_memory_does_not_depend_on_the_order_of_modes(settings: dict[str, str]) -> None:
     orders = (("eager", "graph", "xla"), ("xla", "graph", "eager"))
     one, other = (measured(*modes, **settings)[0].modes for modes in orders)
     for mode in one:
         needed = one[mode].steady_memory_bytes
         assert needed is not None
-        assert needed > WEIGHT_BYTES
+        assert needed > 4 * 535_818, "the weights"
         assert other[mode].steady_memory_bytes == pytest.approx(needed, rel=0.005)
 
 
 @pytest.mark.parametrize("sustained_s", [0.0, 0.3])
-def test_each_mode_alone_is_measured_as_long_as_the_effort_says(
+def test_each_mode_alone_takes_as_long_as_the_effort_says(
     sustained_s: float, tmp_path: Path
 ) -> None:
     trial = replace(SMALL, modes=("graph", "xla"), effort=replace(SHORT, sustained_s=sustained_s))
