@@ -116,7 +116,7 @@ def is_eager(mode: str) -> bool:
         )
     ],
 )
-def test_every_mode_is_proved_and_computes_what_eager_and_float64_do(
+def test_each_mode_is_proved_and_computes_what_eager_and_float64_do(
     check: str, engine: str
 ) -> None:
     shown = told(engine, check)
@@ -141,15 +141,10 @@ def test_a_state_that_calls_change_is_put_back_before_each_compared_call(engine:
 
 
 NEW_PROGRAMS = {
-    "eager": [0, 0, 0, 0],
-    "graph": [1, 1, 1, 1],
-    "graph_dynamic": [1, 0, 0, 0],
-    "xla": [1, 1, 1, 1],
-    "jax_eager": [0, 0, 0, 0],
-    "jax_xla": [1, 1, 1, 1],
-    "torch_eager": [0, 0, 0, 0],
-    "torch_compile": [1, 1, 1, 0],  # it sees a size that varies when it meets the second
-    "torch_compile_dynamic": [1, 0, 0, 0],
+    **dict.fromkeys(("eager", "jax_eager", "torch_eager"), (0, 0, 0, 0)),
+    **dict.fromkeys(("graph", "xla", "jax_xla"), (1, 1, 1, 1)),
+    **dict.fromkeys(("graph_dynamic", "torch_compile_dynamic"), (1, 0, 0, 0)),
+    "torch_compile": (1, 1, 1, 0),  # it sees a size that varies when it meets the second
 }
 """Programs that each of the shapes makes: two batch sizes, a size, another batch size."""
 
@@ -161,7 +156,7 @@ def test_a_program_is_counted_for_each_shape_that_makes_one(engine: str) -> None
     for mode, one in shown["modes"].items():
         assert one["status"] == "ok"
         assert list(one["programs"]) == ["b2", "b5", "12", "b7"]
-        assert list(one["programs"].values()) == NEW_PROGRAMS[mode]
+        assert tuple(one["programs"].values()) == NEW_PROGRAMS[mode]
         assert one["again"] == one["programs"], "a stream knows nothing of the one before"
         assert set(one["parts"]) == {*one["programs"], *(f"{n}_later" for n in one["programs"])}
         assert sum(one["parts"].values()) == one["whole"]
@@ -175,16 +170,6 @@ def test_a_mode_that_is_wrong_at_one_shape_is_wrong_and_the_shape_is_named(engin
     assert status == in_half == "wrong_result"
     assert message.startswith("at b5: ")
     assert in_half_message.startswith("in float32: at b5: ")
-
-
-@EACH
-def test_a_size_that_a_model_does_not_take_is_named(engine: str) -> None:
-    assert told(engine, "size_that_is_fixed").startswith("shapes: tiny does not take 12: ")
-
-
-@EACH
-def test_a_call_that_fails_at_the_models_own_size_is_not_put_down_to_the_size(engine: str) -> None:
-    assert told(engine, "call_that_fails") == ["ValueError", "ConfigError"]
 
 
 @TENSORFLOW_DAILY
@@ -284,38 +269,37 @@ def test_each_scenario_without_modes_has_a_reason() -> None:
         assert bool(lacking) == bool(facts.why_lacking)
 
 
-@EACH
-def test_inputs_rotate_and_new_ones_are_like_the_old_ones(engine: str) -> None:
-    assert told(engine, "inputs_rotate")
-    assert told(engine, "new_inputs_are_like_the_old_ones")
+NO_TENSORS = {"nothing": "None", "text": "a str", "number": "a float", "array": "a NumPy array"}
 
-
-NO_TENSORS = {
-    "nothing": "None",
-    "text": "a str",
-    "number": "a float",
-    "array": "a NumPy array",
-}
-
-
-@EACH
-def test_a_model_that_returns_no_tensors_is_told_so(engine: str) -> None:
-    shown = told(engine, "what_is_no_tensor")
-    assert shown == {
+SHOWN: dict[str, Any] = {
+    "call_that_fails": ["ValueError", "ConfigError"],  # at its own size it is not the size
+    "inputs_rotate": "in turn",
+    "new_inputs_are_like_the_old_ones": "like the old ones",
+    "what_is_no_tensor": {
         name: f"the model returned {kind}; tensors are needed, alone or in lists, tuples or "
         "dictionaries"
         for name, kind in NO_TENSORS.items()
-    }
+    },
+    "complex_outputs": [[[[1, 2]], [[3, -4]]], [[0, 5]]],  # with their imaginary parts
+    "outputs_of_own_classes": [[[1, 1]], [[1, 1], [2, 2]]],  # which are read as dictionaries
+    # A twin that stays in float32 by its code is no reference.
+    "a_twin_of_fixed_types": [
+        "float64",
+        ["the model sets its own dtypes, so it cannot be built in float64"],
+    ],
+}
+"""What every engine must show."""
 
 
 @EACH
-def test_complex_outputs_are_read_with_their_imaginary_parts(engine: str) -> None:
-    assert told(engine, "complex_outputs") == [[[[1, 2]], [[3, -4]]], [[0, 5]]]
+@pytest.mark.parametrize("check", SHOWN)
+def test_every_engine_shows_the_same(check: str, engine: str) -> None:
+    assert told(engine, check) == SHOWN[check]
 
 
 @EACH
-def test_outputs_in_classes_of_the_models_own_are_read_as_dictionaries(engine: str) -> None:
-    assert told(engine, "outputs_of_own_classes") == [[[1, 1]], [[1, 1], [2, 2]]]
+def test_a_size_that_a_model_does_not_take_is_named(engine: str) -> None:
+    assert told(engine, "size_that_is_fixed").startswith("shapes: tiny does not take 12: ")
 
 
 @EACH
@@ -338,13 +322,6 @@ def test_what_keras_lowers_is_named(engine: str) -> None:
         assert outcome["failure"]["message"] == (
             "Keras lowered jit_compile=True to False: supports_jit is False in own (Activation)"
         )
-
-
-@EACH
-def test_a_twin_that_stays_in_float32_is_no_reference(engine: str) -> None:
-    by_layer, by_code = told(engine, "a_twin_of_fixed_types")
-    assert by_layer == "float64"
-    assert by_code == ["the model sets its own dtypes, so it cannot be built in float64"]
 
 
 @OTHERS
