@@ -56,6 +56,7 @@ NEEDS = {
             sys.version_info[:2] != (3, 11) or shutil.which("g++") is None,
             reason="torch's wheel is for Python 3.11, and torch.compile needs g++",
         ),
+        pytest.mark.exhaustive,
     )
 }
 
@@ -71,8 +72,6 @@ CASES = [
     for key, modes in MODES.items()
     for mode in modes
 ]
-
-MODES_ON_THE_HOST = ("input",)
 
 
 @cache
@@ -97,21 +96,15 @@ def test_a_mode_computes_on_the_accelerator_what_eager_computes(
     outcome = result_of(backend, scenario, modes).modes[mode]
     assert outcome.status is Status.OK, outcome.failure
     assert outcome.effective["in_force"]
-    assert outcome.agreement is not None
+    assert outcome.agreement
     assert outcome.agreement.ok
-    if mode not in MODES_ON_THE_HOST:
+    if mode != "input":  # which computes on the host
         assert any(re.fullmatch(PLACES[backend], place) for place in outcome.effective["device"])
         assert outcome.effective["elsewhere"] == []
 
 
 @pytest.mark.parametrize(
-    "backend",
-    [
-        name
-        if name != "torch"
-        else pytest.param(name, marks=(*NEEDS[name], pytest.mark.exhaustive))
-        for name in PLACES
-    ],
+    "backend", [pytest.param(name, marks=NEEDS.get(name, ())) for name in PLACES]
 )
 def test_waiting_is_tested_in_each_mode_that_queues(backend: str) -> None:
     asked = DAILY.get((backend, Scenario.CALL), MODES[backend, Scenario.CALL])
