@@ -89,9 +89,7 @@ def test_what_jax_does_not_tell_is_a_line_each(explanation: Any) -> None:
     assert "loses" not in text.partition("\nWhere the time goes\n")[2]
 
 
-def test_a_model_that_decides_by_values_is_refused_with_the_reason(
-    explanations: dict[str, Any],
-) -> None:
+def test_a_model_that_decides_by_values_is_refused_for_it(explanations: dict[str, Any]) -> None:
     explanation = explanations["deciding"]
     compiler = explanation["compiler"]
     assert not compiler["compiles"]
