@@ -81,9 +81,7 @@ def test_breaks_have_their_reasons_and_the_users_lines(tmp_path: Path) -> None:
     assert [mode["mode"] for mode in explanation["roofline"]["modes"]] == ["torch_eager"]
 
 
-def test_a_model_that_takes_its_own_batch_size_only_is_explained_but_for_others(
-    tmp_path: Path,
-) -> None:
+def test_a_model_of_one_batch_size_is_explained_but_for_others(tmp_path: Path) -> None:
     explanation = explain("fixed", tmp_path)
     compiled, exported = explanation["captures"]
     assert compiled["graphs"] == exported["graphs"] == 1

@@ -167,14 +167,13 @@ def run(code: str, folder: Path, *words: str) -> Any:
 def by_path(folder: Path, function: str, *words: str) -> Any:
     """The record of a module that a function builds."""
     own = {"PYTHONPATH": str(ROOT)}
-    return measured(python(), folder, *WORDS, *words, code=code_of(function), environ=own)
+    words = ("backend=torch", *words)
+    return measured(python(), folder, *words, code=code_of(function), environ=own)
 
 
 def code_of(function: str) -> str:
     return f"{NETS}\ndef build():\n    return {function}\n"
 
-
-WORDS = ("backend=torch",)
 
 IMAGE = "input_spec=[{shape:[3,16,16],high:1}]"
 
@@ -236,37 +235,28 @@ def test_the_modes_of_torch_compile_are_compared_in_one_trial(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("function", "words", "reason", "fails"),
+    ("code", "function", "words", "reason"),
     [
-        ("made()", (), "'input_spec=[{shape:[3,224,224],dtype:float32}]'", False),
+        (2, "made()", "", "'input_spec=[{shape:[3,224,224],dtype:float32}]'"),
+        (2, "Net(0.5)", IMAGE, "in training mode, with BatchNorm2d, Dropout: call module.eval()"),
+        (2, "torch.jit.script(made(Decides))", IMAGE, "the module is of torch.jit"),
         (
-            "Net(0.5)",
-            (IMAGE,),
-            "in training mode, with BatchNorm2d, Dropout: call module.eval()",
-            False,
-        ),
-        ("torch.jit.script(made(Decides))", (IMAGE,), "the module is of torch.jit", False),
-        (
+            2,
             "made()",
-            (IMAGE, "precision=mixed_bfloat16"),
+            f"{IMAGE} precision=mixed_bfloat16",
             "is a PyTorch module, which computes in its",
-            False,
         ),
-        ("made(Doubles)", (IMAGE,), "changes its inputs in place", False),
-        ("made(Forces)", (IMAGE,), "the model's forward takes gradients", True),
-        (
-            "made()",
-            ("input_spec=[{shape:[16,16,3]}]",),
-            "to have 3 channels, but got 16 channels",
-            True,
-        ),
+        (2, "made(Doubles)", IMAGE, "changes its inputs in place"),
+        (1, "made(Forces)", IMAGE, "the model's forward takes gradients"),
+        (1, "made()", "input_spec=[{shape:[16,16,3]}]", "to have 3 channels, but got 16 channels"),
     ],
 )
 def test_a_module_that_cannot_be_measured_is_refused_with_what_to_do(
-    function: str, words: tuple[str, ...], reason: str, fails: bool, tmp_path: Path
+    code: int, function: str, words: str, reason: str, tmp_path: Path
 ) -> None:
     own = {"PYTHONPATH": str(ROOT)}
-    ended = run_trial(python(), tmp_path, *WORDS, *words, code=code_of(function), environ=own)
-    assert ended.returncode == (1 if fails else 2), ended.stderr
+    asked = ("backend=torch", *words.split())
+    ended = run_trial(python(), tmp_path, *asked, code=code_of(function), environ=own)
+    assert ended.returncode == code, ended.stderr
     assert reason in ended.stdout + ended.stderr
-    assert bool(list(tmp_path.glob("r/records/*/*"))) is fails
+    assert bool(list(tmp_path.glob("r/records/*/*"))) is (code == 1)
