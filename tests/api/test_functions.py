@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import msgspec
 import pytest
@@ -78,6 +79,10 @@ def test_a_trial_in_a_thread_is_a_value_that_shows_itself() -> None:
         trial.text = ""  # type: ignore[misc]
 
 
+def nightly(*values: Any) -> Any:
+    return pytest.param(*values, marks=pytest.mark.exhaustive)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -85,16 +90,13 @@ def test_a_trial_in_a_thread_is_a_value_that_shows_itself() -> None:
         ({"batch_sise": 4}, "unknown option 'batch_sise'. Did you mean 'batch_size'?"),
         ({"ui": "live"}, "use progress="),
         ({"progress": "bar"}, "unknown progress 'bar'"),
-        pytest.param({"batch_size": 0}, "batch_size=0", marks=pytest.mark.exhaustive),
-        pytest.param(
-            *({"modes": "fake_xlb"}, "unknown execution mode 'fake_xlb'"),
-            marks=pytest.mark.exhaustive,
-        ),
         ({"inputs": "text"}, "inputs: expected numbers"),
         ({"inputs": [[1.0]]}, "inputs: a model of the catalog has its own"),
+        nightly({"batch_size": 0}, "batch_size=0"),
+        nightly({"modes": "fake_xlb"}, "unknown execution mode 'fake_xlb'"),
     ],
 )
-def test_a_request_that_cannot_be_carried_out_raises_in_one_line(
+def test_a_request_that_is_impossible_raises_in_one_line(
     options: dict[str, Any], words: str
 ) -> None:
     asked = {"model": "mobilenet_v1", **QUICK, **options}
@@ -160,7 +162,7 @@ def interrupted(program: Path, *events: str, cwd: Path, ignored: str = "") -> No
 @pytest.mark.parametrize(
     ("events", "ignored"),
     [
-        pytest.param(("rounds",), IGNORED, marks=pytest.mark.exhaustive),
+        nightly(("rounds",), IGNORED),
         (("rounds", "saved"), ""),
         (("rounds", "dies"), IGNORED),
     ],
@@ -196,7 +198,7 @@ def test_a_second_interrupt_ends_a_command_that_does_not_end(tmp_path: Path) -> 
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
-def test_a_gpu_that_this_process_holds_is_refused_with_both_ways_out(
+def test_a_gpu_that_is_held_here_is_refused_with_both_ways_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     held = SimpleNamespace(name="/job:localhost/replica:0/task:0/device:GPU:0")
@@ -268,17 +270,12 @@ def test_the_values_of_a_sweep_are_those_of_its_file(monkeypatch: pytest.MonkeyP
 def test_a_run_is_tracked_where_an_option_of_the_tracker_asks_for_it(
     given: dict[str, Any], words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[list[str]] = []
-
-    def run(arguments: Any, **more: Any) -> tuple[int, str]:
-        asked.append([word for word in arguments if word.startswith("tracker")])
-        raise xs.ConfigError("refused")
-
+    run = mock.Mock(side_effect=xs.ConfigError("refused"))
     monkeypatch.setattr(supervisor, "run", run)
     for call in (xs.measure, xs.sweep):
         with pytest.raises(xs.ConfigError, match="refused"):
             call("mobilenet_v1", **given)
-    assert asked == [words, words]
+        assert [word for word in run.call_args.args[0] if word.startswith("tracker")] == words
 
 
 def build() -> None:
@@ -332,17 +329,13 @@ def test_changes_between_folders_are_a_table() -> None:
 
 
 def test_an_explanation_is_asked_for_by_the_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
-
-    def run(words: Any, **more: Any) -> tuple[int, str]:
-        asked.append(words)
-        return 0, msgspec.json.encode(KNOWN).decode()
-
+    run = mock.Mock(return_value=(0, msgspec.json.encode(KNOWN).decode()))
     monkeypatch.setattr(supervisor, "run", run)
     why = xs.explain("mobilenet_v1", batch_size=2, resolution=32)
     assert why.traps == KNOWN.traps
     assert repr(why) == explanation_text(KNOWN).rstrip()
-    assert asked[0][:3] == ["explain", "--format", "json"]
-    assert {"model=mobilenet_v1", "batch_size=2", "resolution=32"} <= set(asked[0])
+    words = run.call_args.args[0]
+    assert words[:3] == ["explain", "--format", "json"]
+    assert {"model=mobilenet_v1", "batch_size=2", "resolution=32"} <= set(words)
     with pytest.raises(xs.ConfigError, match="Did you mean 'resolution'"):
         xs.explain("mobilenet_v1", resolutoin=32)

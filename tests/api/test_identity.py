@@ -343,9 +343,7 @@ def test_a_folder_of_other_bytes_is_never_overwritten_nor_used() -> None:
     assert (other / "model.py").read_bytes() == (folder / "model.py").read_bytes(), "one trial"
 
 
-def test_a_model_whose_files_were_replaced_meanwhile_has_no_result(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_model_whose_files_were_replaced_has_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
     def replace(words: Any, show: Any) -> Any:
         (file,) = Path("results").glob("models/*/code.pickle")
         file.write_bytes(b"another")

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -208,7 +209,7 @@ def test_progress_is_switched_by_true_and_false(monkeypatch: pytest.MonkeyPatch)
         (np.array([6e4], np.float16), 0.0, 65504.0),
     ],
 )
-def test_values_of_a_batch_that_are_not_finite_count_for_no_range(
+def test_values_that_are_not_finite_count_for_no_range(
     values: Any, low: float, high: float
 ) -> None:
     batch = values if hasattr(values, "dtype") else np.array(values)
@@ -244,21 +245,14 @@ Unsaved.__mro__[0].__name__ = "Model"
 Unsaved.__module__ = "keras.of_a_test"
 
 
-def full(path: Path) -> None:
-    raise OSError(errno.ENOSPC, "No space left on device")
-
-
-def leave(*given: Any, **named: Any) -> None:
-    raise SystemExit(3)
-
-
 def test_a_model_that_exits_or_a_full_disk_is_said_as_such() -> None:
     batch = np.ones((2, 3), "float32")
+    full, leaving = OSError(errno.ENOSPC, "No space left on device"), SystemExit(3)
     with pytest.raises(xs.ConfigError, match=r"results_dir=results: .*No space left") as error:
-        xs.measure(Unsaved(save=full), batch)
+        xs.measure(Unsaved(save=mock.Mock(side_effect=full)), batch)
     assert "give a function" not in str(error.value)
     with pytest.raises(xs.ConfigError, match=r"Keras cannot save it \(SystemExit: 3\)"):
-        xs.measure(Unsaved(save=leave), batch)
+        xs.measure(Unsaved(save=mock.Mock(side_effect=leaving)), batch)
     assert not list(Path("results", "models").iterdir())
 
 
