@@ -8,7 +8,7 @@ from pathlib import Path
 
 import half_precision
 import pytest
-from commands import command
+from commands import command, forked, with_code
 from in_process import command as read
 from oracle import contradictions
 from paths import SUPPORT
@@ -25,8 +25,12 @@ HERE = ("device=cpu", "ui=plain", "tracker=none", *SHORT)
 
 
 def measured(cwd: Path, *words: str) -> tuple[Record, subprocess.CompletedProcess[str]]:
-    """The record of a trial whose modes all have the right results, and what it printed."""
-    done = command(*words, *HERE, cwd=cwd, code=0)
+    """The record of a trial whose modes all have the right results, and what it printed.
+
+    It takes no notice of other load, of which a round may else be lost.
+    """
+    more = {"HOME": str(cwd), "COLUMNS": "120"}
+    done = with_code(forked("undisturbed", *words, *HERE, cwd=cwd, more=more), 0)
     loaded = Store(cwd / "results").load()
     assert loaded.problems == ()
     ((record,),) = loaded.records.values()
