@@ -324,7 +324,7 @@ class Replicate:
 
     def _finish(self, request: protocol.Finish) -> protocol.Finished:
         """Check what the modes have become, and count what is still to be counted."""
-        self._tell(protocol.Stage(phase=Phase.VERIFY, detail="the last calls, and new inputs"))
+        self._tell(protocol.Stage(phase=Phase.MEASURE, detail="the last calls, and new inputs"))
         spoilt = {
             label: reason
             for label, calls in request.calls.items()
