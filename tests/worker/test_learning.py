@@ -126,6 +126,8 @@ def test_two_runs_are_the_same_within_the_tolerance() -> None:
     assert not deterministic(EAGER, changed(5e-4), STILL, precision=Precision.FLOAT32)
     other_loss = replace(EAGER, loss=2.1)
     assert not deterministic(EAGER, other_loss, STILL, precision=Precision.FLOAT32)
+    overflowing = replace(STILL, updates=(math.inf, math.nan))  # says nothing, excuses nothing
+    assert not deterministic(EAGER, changed(5e-4), overflowing, precision=Precision.FLOAT32)
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,11 @@ class Spread:
     updates: tuple[float, ...]
     curve: float
 
+    @property
+    def size(self) -> float:
+        """Norm of all together; NaN, which bounds nothing, where one is, whatever the others."""
+        return math.nan if any(map(math.isnan, self.updates)) else math.hypot(*self.updates)
+
 
 def spread_of(eager: FirstSteps, nudged: Sequence[FirstSteps]) -> Spread:
     """The largest differences between eager's first steps and those on changed inputs."""
@@ -109,7 +114,7 @@ def _is_near(
 ) -> bool:
     """True if two first steps differ by a tolerance, or by a factor of the spread, at most."""
     loss_bound = max(tolerance * abs(one.loss), factor * spread.loss)
-    bound = max(tolerance * one.size, factor * math.hypot(*spread.updates))
+    bound = max(tolerance * one.size, factor * spread.size)
     return abs(one.loss - other.loss) <= loss_bound and math.hypot(*_apart(one, other)) <= bound
 
 
@@ -172,7 +177,7 @@ def compare_steps(
     tolerance = TOLERANCE[precision]
     sizes, apart = _norms(eager.updates), _apart(steps, eager)
     whole = math.hypot(*sizes)
-    moved = SPREAD_FACTOR * math.hypot(*spread.updates)
+    moved = SPREAD_FACTOR * spread.size
     errors = _apart(steps, reference) if reference else None
     eager_errors = _apart(eager, reference) if reference else None
 
@@ -231,7 +236,7 @@ def _refusal(
         return ""
     return (
         "the model amplifies rounding: inputs changed by that little change eager's own gradients "
-        f"by {math.hypot(*spread.updates) / whole:.1e} of their size"
+        f"by {spread.size / whole:.1e} of their size"
     )
 
 
