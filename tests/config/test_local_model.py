@@ -86,6 +86,7 @@ def test_untrusted_code_is_not_run(path: str) -> None:
         ("mine:Nets.build", "unknown function of mine.py 'Nets.build'. Did you mean 'build'"),
         ("mine.py:nope", "unknown function of mine.py 'nope'. Allowed: build."),
         ("broken:build", "path=broken:build: broken.py, line 1: not valid Python: "),
+        ("deep.py:build", "path=deep.py:build: deep.py: not valid Python: nested too deeply"),
         ("net.weights.h5", "path=net.weights.h5: holds weights without a model; write a function"),
         ("text.h5", "path=text.h5: not a Keras file: it does not begin as HDF5 does"),
         ("cut.keras", "path=cut.keras: not a Keras file: it is no ZIP, or it is cut off"),
@@ -104,6 +105,7 @@ def test_a_path_that_is_not_a_model_is_refused_with_what_is_accepted(
     hdf5 = b"\x89HDF\r\n\x1a\n"
     for name, content in (
         ("broken.py", b"def build(:"),
+        ("deep.py", b"-" * 100_000 + b"1"),
         ("net.weights.h5", hdf5 + b"layers" * 400_000),
         ("text.h5", b"no model"),
         ("cut.keras", (here / "net.keras").read_bytes()[:-9]),

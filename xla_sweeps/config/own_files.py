@@ -218,10 +218,11 @@ class _Source:
         content = path.read_bytes()
         try:
             tree = ast.parse(content)
-        except (SyntaxError, ValueError, RecursionError) as error:
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
             place = f"{where}: {path}{line}"
-            raise ConfigError(f"{place}: not valid Python: {error.args[0]}") from error
+            reason = error.args[0] if error.args else "nested too deeply"
+            raise ConfigError(f"{place}: not valid Python: {reason}") from error
         functions = [
             node.name
             for node in tree.body
