@@ -41,10 +41,14 @@ def text_of(advice: Advice, trial: Trial, *, run: str, again: str) -> str:
 
 def _label_lines(label: str, texts: Iterator[str]) -> Iterator[str]:
     """Lines of at most `WIDTH` columns, the first with the label."""
-    later = " " * (LABEL + 2)
     for place, text in enumerate(texts):
-        line = f"{'' if place else label:{LABEL}}{text}"
-        yield from textwrap.wrap(line, WIDTH, subsequent_indent=later, break_on_hyphens=False)
+        yield from textwrap.wrap(
+            text,
+            WIDTH,
+            initial_indent=f"{'' if place else label:{LABEL}}",
+            subsequent_indent=" " * (LABEL + 2),
+            break_on_hyphens=False,
+        )
 
 
 def answer_of(advice: Advice, unit: str) -> str:
