@@ -1,6 +1,6 @@
 """Fail on a function that is named by a participle alone: `merged` says neither who nor what.
 
-A function is a verb with its object (`merge_rows`), or the noun that it returns (`rows_of`).
+A function is a verb with its object (`sort_rows`), or the noun that it returns (`rows_of`).
 Properties may be adjectives: `search.exhausted`. Started by `scripts/lint`.
 """
 

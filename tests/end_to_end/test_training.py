@@ -8,10 +8,11 @@ from pathlib import Path
 
 import half_precision
 import pytest
-from commands import command, forked, with_code
+from commands import command, forked
 from in_process import command as read
 from oracle import contradictions
 from paths import SUPPORT
+from programs import with_code
 from real_trials import SHORT
 
 from xla_sweeps.schema.measurement import Status

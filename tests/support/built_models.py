@@ -42,9 +42,11 @@ def build(spec: ModelSpec, **changes: Any) -> building.BuiltModel:
     return building.build(spec, narrowed=modes.ENGINE.narrow, **asked)
 
 
-def refusal_of(spec: ModelSpec, **changes: Any) -> str:
+def refusal_of(
+    spec: ModelSpec, *, kind: type[XlaSweepsError] = XlaSweepsError, **changes: Any
+) -> str:
     """The line with which a model is refused that is asked for so."""
-    return complaint_of(build, spec, kind=XlaSweepsError, **changes)
+    return complaint_of(build, spec, kind=kind, **changes)
 
 
 def batch_of(built: building.BuiltModel, count: int = 2) -> Any:

@@ -227,7 +227,7 @@ def test_calibration_reaches_batch_normalization_in_other_layers(name: str, sour
 
 
 @pytest.mark.slow
-@pytest.mark.exhaustive  # daily: test_own_sources.py
+@pytest.mark.exhaustive  # daily: test_the_float64_reference_makes_the_call_of_the_scenario
 @pytest.mark.parametrize("name", ["mobilenet_v2", "regnetx_002", "convnext_tiny"])
 def test_the_float64_twin_computes_the_same_with_smaller_errors(name: str) -> None:
     spec = of_catalog(name, "applications", 64)

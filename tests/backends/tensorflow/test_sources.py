@@ -23,7 +23,7 @@ from xla_sweeps.backends.tensorflow import hub_architectures, modes
 from xla_sweeps.backends.tensorflow.bench import macs
 from xla_sweeps.backends.tensorflow.scenarios.detect import DetectBench
 from xla_sweeps.config import catalog
-from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import InputSpec, ModelSpec, Precision
 from xla_sweeps.worker import agreement
@@ -145,15 +145,17 @@ def test_an_example_made_of_layers_computes_in_the_asked_precision(
 
 def test_an_example_that_is_not_there_is_refused() -> None:
     spec = of_catalog("fusion_example", "examples", 16)
-    said = refusal_of(replace(spec, recipe={"constructor": "sum_of_product"}))
+    said = refusal_of(replace(spec, recipe={"constructor": "sum_of_product"}), kind=ConfigError)
     assert "Did you mean 'sum_of_products'" in said
 
 
 def test_a_constructor_that_the_installed_version_lacks_is_refused_in_one_line() -> None:
     spec = of_catalog("resnet18", "keras_cv", 64)
-    said = refusal_of(replace(spec, recipe={**spec.recipe, "constructor": "ResNet9000"}))
+    other = replace(spec, recipe={**spec.recipe, "constructor": "ResNet9000"})
+    said = refusal_of(other, kind=ConfigError)
     assert re.search(r"keras_cv 0\.9\.\d has no 'ResNet9000'", said)
-    said = refusal_of(replace(of_catalog("regnetx_002", "applications"), library="keras"))
+    other = replace(of_catalog("regnetx_002", "applications"), library="keras")
+    said = refusal_of(other, kind=ConfigError)
     assert "keras.applications has no 'RegNetX002' in the installed version" in said
 
 

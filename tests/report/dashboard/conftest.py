@@ -15,6 +15,7 @@ from synthetic_rows import Row
 @pytest.fixture
 def show(browser: Browser, study: Studies, tmp_path: Path) -> Iterator[Show]:
     """Opens a page in the browser, which must not complain: a study, rows, or so many of them."""
+    opened = list[Study]()
 
     def open_page(
         content: Study | Sequence[Row] | int,
@@ -29,6 +30,8 @@ def show(browser: Browser, study: Studies, tmp_path: Path) -> Iterator[Show]:
             content = study(content)
         elif not isinstance(content, Study):
             content = write_page(tmp_path / "page.html", content, **meta)
+        assert not opened or browser.complaints == []  # of the page before
+        opened.append(content)
         visit(browser, content, filters, size=size, dark=dark)
         if draw is not None:
             draw(browser)

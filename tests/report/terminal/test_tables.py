@@ -254,7 +254,7 @@ def test_hostile_names_and_messages_reach_no_terminal(capsys: pytest.CaptureFixt
         screen.replicate_done(0, "crashed", HOSTILE)
     complain(ConfigError(HOSTILE))
     told = "".join([out, *capsys.readouterr()])
-    for character in "\x1b\x07\u202e\x9b\x00":
+    for character in "\x1b\x07\u202e\x9b\x00\ud800":
         assert character not in told
     assert "[bold]x[/bold]" in out
 
