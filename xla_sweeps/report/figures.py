@@ -73,6 +73,11 @@ def percent(share: float) -> str:
     return f"{digits(100 * share, 2)} %"
 
 
+def confidence(level: float) -> str:
+    """A level of confidence, rounded down so that none is certain: `98.3 %`, `99.9 %`."""
+    return f"{math.floor(round(1e3 * level, 6)) / 10:g} %"
+
+
 def decimals(value: float, places: int = 2, sign: str = "") -> str:
     """A number of a column whose decimal points are below each other: `1,234.50`."""
     return f"{value:{sign},.{places}f}"

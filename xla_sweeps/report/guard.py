@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import Any
 
 from xla_sweeps.analysis.guard import LOOK
-from xla_sweeps.report.figures import NONE, decimals, percent
+from xla_sweeps.report.figures import NONE, confidence, decimals, percent
 from xla_sweeps.report.markdown import CHARACTERS, code, escape, items, table
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.system.text import count_noun, displayable
@@ -137,7 +137,7 @@ def _cells(mode: dict[str, Any]) -> tuple[str, str, str, str]:
     change, low, high = (
         f"{decimals(100 * mode[name], 1, '+')} %" for name in ("change", "low", "high")
     )
-    level = f"{decimals(100 * mode['confidence'], 1)} %, {count_noun(mode['pairs'], 'pair')}"
+    level = f"{confidence(mode['confidence'])}, {count_noun(mode['pairs'], 'pair')}"
     return mode["mode"], mode["verdict"], change, f"{low} to {high} ({level})"
 
 

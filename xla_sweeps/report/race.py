@@ -9,7 +9,7 @@ from typing import Any
 
 from xla_sweeps.analysis.race import Advice, Setting, Way
 from xla_sweeps.report.advice import capitalize, name_of, throughput_unit
-from xla_sweeps.report.figures import call_time, number, percent, size, times
+from xla_sweeps.report.figures import call_time, confidence, number, size, times
 from xla_sweeps.schema.comparisons import facts_of, headline_of
 from xla_sweeps.schema.modes import mode_of
 from xla_sweeps.schema.trial import Trial
@@ -56,7 +56,7 @@ def answer_of(advice: Advice, unit: str) -> str:
     now, best = _name(advice, advice.now), advice.best
     if best and (change := advice.finals.changes.get(best.name)):
         gain, low, high = (1 / (1 + one) for one in (change.change, change.high, change.low))
-        sure = f"{percent(change.confidence)}: {times(low)} to {times(high)}"
+        sure = f"{confidence(change.confidence)}: {times(low)} to {times(high)}"
         pairs = count_noun(change.pairs, "pair")
         text = f"Use {_name(advice, best)}: {times(gain)} the {unit} of {now} ({sure}, {pairs} of "
         text += "fresh processes)."
