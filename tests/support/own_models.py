@@ -123,6 +123,12 @@ class Subclassed(keras.Model):
         return self.convolution(images)
 
 
+def built_for_a_size() -> keras.Model:
+    model = Subclassed()
+    model.build((None, 24, 24, 3))
+    return model
+
+
 class Scaled(tf.Module):
     """Two arguments, no Keras."""
 

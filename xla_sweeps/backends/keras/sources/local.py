@@ -196,7 +196,7 @@ def _from_keras(
             replace(given, low=bounds[0], high=bounds[1]) if bounds else given
             for given, bounds in zip(drawn, ranges, strict=True)
         )
-    inputs = inputs or _one_image(spec)
+    inputs = inputs or _one_image(spec, built_for=_built_shape(model))
     call: Any = model
     if declared:
         places = place_inputs(inputs, list(by_name), _where(spec))
@@ -365,16 +365,28 @@ def _list_variables(holder: Any) -> list[Any]:
     return []
 
 
+def _built_shape(model: Any) -> Sequence[int]:
+    """Shape of a sample for which a model of one input was built; its type is not known."""
+    _, *sizes = (model.get_build_config() or {}).get("input_shape") or [None]
+    return sizes if all(isinstance(size, int) for size in sizes) else []
+
+
 def _one_image(
-    spec: ModelSpec, rule: str = "", *, channels_first: bool = False
+    spec: ModelSpec,
+    rule: str = "",
+    *,
+    channels_first: bool = False,
+    built_for: Sequence[int] = (),
 ) -> tuple[InputSpec, ...]:
     given = spec.resolution_px or spec.recipe.get("free_size")
     side = given or 224
     shape = (3, side, side) if channels_first else (side, side, 3)
     if given is None:
+        images = "" if built_for else "resolution=224 for images, or "
+        sizes = ",".join(map(str, built_for or shape))
         raise ConfigError(
-            f"{_where(spec)}: unknown inputs; give resolution=224 for images, or "
-            f"'input_spec=[{{shape:[{','.join(map(str, shape))}],dtype:float32}}]'{rule}"
+            f"{_where(spec)}: unknown inputs; give {images}"
+            f"'input_spec=[{{shape:[{sizes}],dtype:float32}}]'{rule}"
         )
     return (InputSpec(shape=shape),)
 
