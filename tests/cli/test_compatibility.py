@@ -167,11 +167,16 @@ def test_a_mistake_in_an_option_is_told_before_any_model_is_composed(
 
 @pytest.mark.tf
 @pytest.mark.exhaustive
-def test_every_layer_can_be_built() -> None:
+def test_every_layer_takes_a_batch_of_the_shapes_that_are_listed() -> None:
+    import keras
+
     from xla_sweeps.backends.keras import single_layers
 
     for name in load_layers():
-        assert getattr(single_layers, name)().outputs
+        model = getattr(single_layers, name)()
+        batch = [keras.ops.zeros((2, *one.shape[1:]), one.dtype) for one in model.inputs]
+        outputs = keras.tree.flatten(model(batch if len(batch) > 1 else batch[0]))
+        assert all(output.shape[0] == 2 for output in outputs), name
 
 
 OWN = """
