@@ -193,7 +193,7 @@ def test_a_contaminated_side_is_ambiguous_unless_it_is_accepted() -> None:
 
 
 def test_a_record_that_asked_for_more_replicates_is_compared_with_one_that_did_not() -> None:
-    """Its request counted them, once."""
+    """Requests counted replicates, once."""
     effort = replace(TRIAL.effort, replicates=3)
     earlier = make_record(trial=replace(TRIAL, effort=effort), request_id="e" * 16)
     later = make_record(trial=TRIAL, request_id=request_id(TRIAL))

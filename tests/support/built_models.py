@@ -55,5 +55,5 @@ def batch_of(built: building.BuiltModel, count: int = 2) -> Any:
 
 
 def outputs(built: building.BuiltModel, count: int = 2) -> list[np.ndarray]:
-    """What it answers to them."""
+    """Outputs of a model for them, one array each."""
     return [np.asarray(output) for output in tf.nest.flatten(built.call(batch_of(built, count)))]

@@ -16,7 +16,7 @@ from xla_sweeps.schema.row import ComparisonRow, TrialSummary
 
 
 def text_shown(show: Callable[..., object], *given: Any, **named: Any) -> str:
-    """What a function writes to standard output."""
+    """Text that a function writes to standard output."""
     with redirect_stdout(StringIO()) as out:
         show(*given, **named)
     return out.getvalue()

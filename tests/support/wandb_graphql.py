@@ -366,7 +366,7 @@ class Backend:
 def _command(
     kind: str, run: StoredRun, values: Mapping[str, Any], program: str | None
 ) -> dict[str, Any]:
-    """What an agent is told to do with a run."""
+    """Order to an agent about a run."""
     arguments = {name: {"value": value} for name, value in values.items()}
     told = {"type": kind, "run_id": run.name, "run_uuid": run.id}
     return {**told, "args": arguments, "program": program}

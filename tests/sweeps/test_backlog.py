@@ -44,7 +44,7 @@ def test_no_anchor_is_measured_on_a_slot_that_prepares_ahead(tmp_path: Path) -> 
 
 
 def test_a_search_is_told_nothing_of_an_anchor(tmp_path: Path) -> None:
-    """It has no figures of the metric, such as throughput_xla."""
+    """Anchors have no figures of the metric, such as throughput_xla."""
     anchor, proposals = task("anchor", "ok", tmp_path), Proposals()
     backlog = Backlog([[anchor]], source=cast(Any, proposals))
     backlog.finish(anchor)

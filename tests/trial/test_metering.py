@@ -49,7 +49,7 @@ class Machine(Passes):
         return []
 
     def _time_block(self, label: str, *given: object, **more: object) -> Any:
-        """It ran once before its pass."""
+        """Run as the mode did once before its pass."""
 
     def _run_alone(self, seconds: float, label: str) -> int:
         self.ran.append(label)

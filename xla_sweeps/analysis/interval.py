@@ -246,7 +246,7 @@ class Bounds(NamedTuple):
 
     @classmethod
     def of(cls, interval: Interval) -> Bounds:
-        """Those of one estimate, shape ()."""
+        """Bounds of one estimate, shape ()."""
         return cls(*map(np.array, (interval.estimate, interval.low, interval.high)))
 
 

@@ -141,7 +141,7 @@ class Framework(Protocol):
         """Versions and settings that are known only where the framework is loaded."""
 
     def device(self, trial: Trial) -> AbstractContextManager[object]:
-        """Within it, what is built and called is on the trial's device."""
+        """Context in which the trial's device builds and calls models."""
 
     def build(self, job: ReplicateJob) -> Model:
         """Build the model and place it and its inputs on the device."""

@@ -47,7 +47,7 @@ def test_every_mode_is_proved_to_be_in_force_and_computes_the_same(mode: Mode) -
 
 
 def test_a_model_that_returns_no_tensors_is_told_so() -> None:
-    """Of other classes: test_engines.py."""
+    """Objects of other classes: test_engines.py."""
     numbers = (number for number in range(3))
     executable = modes.ModeExecutable.bind(lambda batch: numbers, Mode.EAGER, INPUTS)
     with pytest.raises(ConfigError, match="the model returned a generator; tensors are needed"):

@@ -92,7 +92,7 @@ def called(bench: PredictBench, mode: Mode) -> Any:
 
 
 def prepared(bench: PredictBench, label: str) -> Heard:
-    """What is heard where a mode is prepared."""
+    """Events that are heard where a mode is prepared."""
     heard = Heard()
     job = ReplicateJob(trial=bench.trial, replicate=0, modes=(label,), order_seed=1)
     prepare_modes(job, bench, heard)

@@ -53,7 +53,7 @@ class Jax(KerasFramework[JaxBench]):
         }
 
     def device(self, trial: Trial) -> AbstractContextManager[object]:
-        """Within it, what is built and called is on the trial's device."""
+        """Context in which the trial's device builds and calls models."""
         device: AbstractContextManager[object] = jax.default_device(_device(trial))
         return device
 

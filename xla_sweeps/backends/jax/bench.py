@@ -33,7 +33,7 @@ class JaxBench(KerasBench[JaxExecutable]):
     engine = ENGINE
 
     op_by_op = staticmethod(jax.disable_jit)
-    """Within it, what `jax.jit` compiles in the model runs operation by operation."""
+    """Context in which the model's own `jax.jit` compiles nothing."""
 
     def synchronization(self) -> Mapping[str, Any]:
         """Prove that a synchronization waits: JAX queues, on a CPU too."""

@@ -35,7 +35,7 @@ class KerasFramework(ABC, Generic[B]):
         """The trial's device as the engine names it; `DeviceError` if it does not see it."""
 
     def device(self, trial: Trial) -> AbstractContextManager[object]:
-        """Within it, what is built and called is on the trial's device."""
+        """Context in which the trial's device builds and calls models."""
         device: AbstractContextManager[object] = keras.device(self.name_of_device(trial))
         return device
 

@@ -44,7 +44,7 @@ PLANT = 1e-3
 def measure(kind: str, peak: float) -> Iterator[Checked]:
     """Measure everything that one process can."""
     side, width, planted_bytes = SIZES[kind]
-    yield from _speed(side, peak)
+    yield from _check_speed(side, peak)
     yield _memory(planted_bytes, devices.tf_device(kind))
     yield from _plant_errors(width, gpu=kind == "gpu")
 
@@ -74,7 +74,7 @@ _FUNCTIONS: tuple[tuple[Callable[..., Any], tuple[tuple[int, ...], ...]], ...] =
 )
 
 
-def _speed(side: int, peak: float) -> Iterator[Checked]:
+def _check_speed(side: int, peak: float) -> Iterator[Checked]:
     """Time products of matrices: the speed, and whether time is proportional to their number.
 
     Of repeats the shortest counts: other load only adds time.

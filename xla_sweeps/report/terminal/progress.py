@@ -258,7 +258,7 @@ class SweepProgress(LiveBlock):
         self._busy = busy
 
     def _still(self) -> tuple[str, str]:
-        """What runs on each device, its stage, and the time left; `start` had its options."""
+        """Jobs on the devices, their stages, and the time left; `start` had its options."""
         jobs = [
             f"{slot}  {_subject(job[0])}  {_stage(job[1])}"
             for slot, job in list(self._jobs.items())
