@@ -125,8 +125,9 @@ def test_the_answer_for_a_number_of_samples_names_the_fastest_way(
 
 def test_no_measured_size_is_said(measured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xla_sweeps.cli.answers.measure_aside", lambda request, plan: 3)
-    with pytest.raises(StoreError, match="no mode was measured"):
+    with pytest.raises(StoreError, match="no mode was measured; see why: ") as refused:
         ask(measured, "--batches", "1", "--batch-sizes", "63,64,65")
+    assert str(refused.value).endswith(f"xla-sweeps results {measured}")
 
 
 def test_a_size_without_a_record_makes_the_exit_code_1(

@@ -17,13 +17,13 @@ from xla_sweeps.analysis.pool import NOTHING
 from xla_sweeps.analysis.predict_cost import sizes_of
 from xla_sweeps.analysis.shapes import price_of
 from xla_sweeps.cli.arguments import add_model, command_parser, read_trials, require_model
-from xla_sweeps.cli.sweep import Request, measure_aside, plan_of, slots_of
+from xla_sweeps.cli.sweep import Request, measure_aside, not_measured, plan_of, slots_of
 from xla_sweeps.cli.sweep_options import Options
 from xla_sweeps.config import catalog
 from xla_sweeps.config.scenario import MAX_BATCH, check_shapes
 from xla_sweeps.config.settings import Settings
 from xla_sweeps.config.values import integer_from, numbers_of
-from xla_sweeps.errors import ConfigError, StoreError
+from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.advice import throughput_unit
 from xla_sweeps.report.export import require_writable, write_json, write_text
 from xla_sweeps.report.overall import busy_words
@@ -108,7 +108,7 @@ def batch_sizes_command(arguments: Sequence[str]) -> int:
     if options.dry_run:
         return 0
     if not points:
-        raise StoreError("batch-sizes: no size was measured; see why: xla-sweeps results")
+        raise not_measured(request, "batch-sizes: no size")
     if options.format == "json":
         document = msgspec.to_builtins({"points": points, "knees": knees_of(points)})
         write_json(document, options.output)
@@ -199,7 +199,7 @@ def _answer_cost(request: Request, plan: Plan, options: argparse.Namespace) -> N
     comparable = {label for size in sizes if size.batches == 1 for label in size.references}
     labels = [label for label in settings.trial.modes if label in comparable]
     if not labels:
-        raise StoreError("predict-cost: no mode was measured; see what failed: xla-sweeps results")
+        raise not_measured(request, "predict-cost: no mode")
     samples = options.samples
     if options.format == "json":
         document = msgspec.to_builtins(json_of(sizes, labels, samples=samples))
@@ -229,7 +229,7 @@ def shapes_command(arguments: Sequence[str]) -> int:
     name, summary = next(iter(summaries.items()), ("", None))
     price = price_of(summary, records[name]) if summary else None
     if not summary or not price or not price.shapes:
-        raise StoreError("shapes: no mode was measured; see why: xla-sweeps results")
+        raise not_measured(request, "shapes: no mode")
     if options.format == "json":
         failed = [dict(zip(("mode", "status", "why"), one, strict=True)) for one in price.failed]
         document = {

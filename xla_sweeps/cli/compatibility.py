@@ -11,13 +11,13 @@ from typing import Any
 
 from xla_sweeps.analysis.compatibility import CHECK, COLUMNS, Row, with_own_status
 from xla_sweeps.cli.arguments import add_config_dir, add_output, command_parser, read_trials
-from xla_sweeps.cli.sweep import Request, measure_aside, slots_of
+from xla_sweeps.cli.sweep import Request, measure_aside, not_measured, slots_of
 from xla_sweeps.cli.sweep_options import Options
 from xla_sweeps.config import catalog
 from xla_sweeps.config.compose import override_values, own_entries
 from xla_sweeps.config.own_folder import OwnFolder
 from xla_sweeps.config.values import integer_from
-from xla_sweeps.errors import LEFT_CODE, ConfigError, StoreError, unknown_name
+from xla_sweeps.errors import LEFT_CODE, ConfigError, unknown_name
 from xla_sweeps.report import export
 from xla_sweeps.report.compatibility import markdown_text, sentence, text_of
 from xla_sweeps.report.terminal.console import warn
@@ -73,7 +73,7 @@ def compatibility_command(arguments: Sequence[str]) -> int:
         return code
     checks = _checks(request.store.results_dir, tasks)
     if not checks:
-        raise StoreError(f"{_NAME}: nothing was measured; see why: xla-sweeps results")
+        raise not_measured(request, f"{_NAME}: no model")
     _write(checks, skipped, options.format, options.output)
     return code or (LEFT_CODE if len(checks) < len(tasks) else 0)
 

@@ -23,7 +23,7 @@ from xla_sweeps.config import catalog
 from xla_sweeps.config.combinations import write_choice
 from xla_sweeps.config.compose import override_values
 from xla_sweeps.config.values import folder_of, text
-from xla_sweeps.errors import LEFT_CODE, ConfigError, XlaSweepsError
+from xla_sweeps.errors import LEFT_CODE, ConfigError, StoreError, XlaSweepsError
 from xla_sweeps.report.json_progress import JsonSweep
 from xla_sweeps.report.run_content import SUMMARY_KEYS, run_summary
 from xla_sweeps.report.terminal.console import paragraph, warn
@@ -164,6 +164,12 @@ def measure_aside(request: Request, plan: Plan) -> int:
     """`measure`, whose lines go to standard error: an answer alone goes to standard output."""
     with contextlib.redirect_stdout(sys.stdout if request.options.dry_run else sys.stderr):
         return measure(request, plan)
+
+
+def not_measured(request: Request, what: str) -> StoreError:
+    """Error for an answer without anything to show, such as `shapes: no mode`."""
+    folder = shlex.quote(str(request.store.results_dir))
+    return StoreError(f"{what} was measured; see why: xla-sweeps results {folder}")
 
 
 def _load_definition(options: Options) -> Sweep:
