@@ -54,31 +54,11 @@ _HAS_CHANNELS = 3
 SMALLEST_OUTPUT = 1e-30
 """Outputs below this, in absolute value, are too small to compare."""
 
-BOX_TOLERANCE = {
-    Precision.FLOAT32: 1e-3,
-    Precision.MIXED_FLOAT16: 2e-2,
-    Precision.MIXED_BFLOAT16: 5e-2,
-}
-"""Two boxes match if corners (relative to the largest coordinate) and confidence differ by less."""
-
-BOXES_FOUND = 0.95
-"""Share of eager's boxes that a mode must find.
-
-Not all: where confidences or overlaps are equal to within rounding, non-max suppression may keep
-either box.
-"""
-
 SILENT = (
     "eager's output is constant, vanishes or is nowhere finite, so any output would agree with it"
 )
 
 SILENT_HINT = "give inputs of the range that the model expects: low and high in input_spec"
-
-SLACK = 0.05
-"""A mode may find this share fewer than eager itself finds on inputs that differ by rounding."""
-
-FEWEST_FOUND = 0.5
-"""Share of eager's boxes that a mode must find, however few eager itself finds again."""
 
 Outputs = Sequence[np.ndarray]
 
@@ -151,8 +131,8 @@ def compare(
         tolerance = ROUNDING.get(precision, tolerance)
     if gpu:
         tolerance = max(tolerance, GPU_TOLERANCE)
-    if other_shapes := _other_shapes(outputs, eager):
-        return other_shapes
+    if unlike := other_shapes(outputs, eager):
+        return unlike
     references = [*(reference or ()), *[None] * len(eager)][: len(eager)]
     head_moves = moves or [Move()] * len(eager)
     heads = [
@@ -212,28 +192,6 @@ def on_input(agreement: Agreement, position: int, *, own: bool) -> Agreement:
     return replace(agreement, reason=f"on {name}: {agreement.reason}")
 
 
-def compare_detections(
-    outputs: Outputs, eager: Outputs, nudged: Outputs, *, precision: Precision
-) -> Agreement:
-    """Compare a detector's boxes, in any order.
-
-    Rounding decides ties in non-max suppression, especially with random weights, so boxes can
-    differ without an error. Eager execution on inputs changed by rounding (`nudged`) shows how many
-    do. Outputs are boxes (batch, n, 4), confidences (batch, n), classes (batch, n), and the number
-    of valid boxes (batch).
-    """
-    if other_shapes := _other_shapes(outputs, eager):
-        return other_shapes
-    if not eager[3].sum():
-        return refuse("eager finds no box, so any mode that finds none would agree with it")
-    share, moved = _match_boxes(outputs, eager, BOX_TOLERANCE[precision])
-    by_itself, _ = _match_boxes(nudged, eager, BOX_TOLERANCE[precision])
-    wanted = max(FEWEST_FOUND, min(BOXES_FOUND, by_itself - SLACK))
-    ok = share >= wanted
-    reason = "" if ok else f"it finds {share:.0%} of eager's boxes (at least {wanted:.0%} required)"
-    return Agreement(rmse_rel=moved, top1_match=None, ok=ok, reason=reason)
-
-
 def deterministic(first: Outputs, second: Outputs) -> bool:
     """True if two runs on the same input agree to within rounding."""
     return all(
@@ -243,7 +201,7 @@ def deterministic(first: Outputs, second: Outputs) -> bool:
     )
 
 
-def _other_shapes(outputs: Outputs, eager: Outputs) -> Agreement | None:
+def other_shapes(outputs: Outputs, eager: Outputs) -> Agreement | None:
     """The verdict where the outputs' shapes are not eager's; None where they are."""
     shapes, wanted = ([array.shape for array in given] for given in (outputs, eager))
     if shapes == wanted:
@@ -410,32 +368,6 @@ def _top1(output: np.ndarray, eager: np.ndarray, margin: float) -> tuple[float, 
 def refuse(reason: str) -> Agreement:
     """The comparison with what cannot be compared."""
     return Agreement(rmse_rel=None, top1_match=None, ok=False, reason=reason, refused=True)
-
-
-def _match_boxes(outputs: Outputs, eager: Outputs, tolerance: float) -> tuple[float, float | None]:
-    """Share of eager's boxes that the outputs have too, and how far those moved, of the largest."""
-    scale, nearest = scale_of(eager[0]), list[np.ndarray]()
-    for image, (wanted, given) in enumerate(zip(eager[3], outputs[3], strict=True)):
-        boxes = [head[image][: int(wanted)] for head in eager[:3]]
-        others = [head[image][: int(given)] for head in outputs[:3]]
-        nearest.append(_measure_nearest(others, boxes, tolerance, scale))
-    every = np.concatenate(nearest)
-    distances = every[np.isfinite(every)]
-    moved = float(np.sqrt(np.mean(np.square(distances)))) if len(distances) else None
-    return len(distances) / int(np.maximum(eager[3], outputs[3]).sum()), moved
-
-
-def _measure_nearest(output: Outputs, eager: Outputs, tolerance: float, scale: float) -> np.ndarray:
-    """Distance of each of eager's boxes in an image to the nearest matching box, or inf."""
-    boxes, confidences, classes = eager
-    others, other_confidences, other_classes = output
-    if not len(others):
-        return np.full(len(boxes), np.inf)
-    distance = np.abs(boxes[:, None] - others[None]).max(axis=-1) / scale
-    unlike = classes[:, None] != other_classes[None]
-    unlike |= np.abs(confidences[:, None] - other_confidences[None]) > tolerance
-    distance = np.where(unlike | (distance > tolerance), np.inf, distance)
-    return np.asarray(distance.min(axis=1))
 
 
 def _rms_of_samples(apart: np.ndarray) -> np.ndarray:

@@ -14,8 +14,8 @@ from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.trial import ModelSpec
-from xla_sweeps.worker import agreement
 from xla_sweeps.worker.backend import Tell
+from xla_sweeps.worker.detections import compare_detections
 
 
 @dataclass
@@ -50,6 +50,6 @@ class DetectBench(Bench):
             rng = np.random.default_rng(self.trial.seed)
             moved = nudge_batch(self.inputs[position], self.built.precision, rng)
             self.nudged[position] = self.eager_outputs([moved])
-        return agreement.compare_detections(
+        return compare_detections(
             outputs, self.eager_of(position), self.nudged[position], precision=self.built.precision
         )
