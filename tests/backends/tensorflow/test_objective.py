@@ -160,6 +160,12 @@ def test_outputs_that_are_no_classes_need_a_loss_of_their_own() -> None:
         of(model, trial=catalog)
 
 
+def test_chances_that_do_not_add_up_to_one_are_told_their_own_loss() -> None:
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, activation="sigmoid")])
+    with pytest.raises(ConfigError, match=r"model.compile\(loss='binary_crossentropy'\)"):
+        of(model)
+
+
 def test_losses_that_do_not_fit_the_outputs_are_refused() -> None:
     model = two_heads()
     model.compile(loss=["mse", "mse", "mse"])

@@ -155,10 +155,13 @@ def scores_of(heads: Sequence[Any], trial: Trial) -> Any:
     scores = [head for head in heads if is_floating(head) and len(head.shape) > 1]
     if len(heads) != 1 or not scores or scores[0].shape[-1] < 2:
         shapes = ", ".join(str(tuple(head.shape)) for head in heads)
+        values = [keras.ops.convert_to_numpy(head) for head in heads if is_floating(head)]
+        are_chances = bool(values) and all(np.all((each >= 0) & (each <= 1)) for each in values)
+        loss = "binary_crossentropy" if are_chances else "mse"
         raise ConfigError(
             f"scenario={trial.scenario}: labels do not fit the outputs of {trial.model.name}: "
             f"expected scores of at least 2 classes, (batch, classes), found {shapes}; for another "
-            "loss, compile the model with it: model.compile(loss='mse')"
+            f"loss, compile the model with it: model.compile(loss='{loss}')"
         )
     return scores[0]
 
