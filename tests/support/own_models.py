@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 
@@ -126,6 +127,19 @@ class Subclassed(keras.Model):
 def built_for_a_size() -> keras.Model:
     model = Subclassed()
     model.build((None, 24, 24, 3))
+    return model
+
+
+class Sum(keras.Model):
+    """Takes a dictionary."""
+
+    def call(self, given: Any) -> Any:
+        return given["one"] + given["other"]
+
+
+def called_with_a_dictionary() -> keras.Model:
+    model = Sum()
+    model({"one": np.ones((2, 5)), "other": np.ones((2, 1))})
     return model
 
 

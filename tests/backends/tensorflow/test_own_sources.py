@@ -137,9 +137,21 @@ def test_a_model_of_any_size_requires_a_resolution(model: str, lacks: str) -> No
         assert model == "of_any_size" or built.params == 3 * 3 * 3 * 4 + 4, "before it is traced"
 
 
-def test_a_model_that_was_built_for_a_size_is_refused_with_that_size_to_paste() -> None:
-    words = "unknown inputs; give 'input_spec=[{shape:[24,24,3],dtype:float32}]'"
-    assert refusal_of(own("own_models:built_for_a_size")).endswith(words)
+@pytest.mark.parametrize(
+    ("model", "specs"),
+    [
+        ("built_for_a_size", "{shape:[24,24,3],dtype:float32}"),
+        (
+            "called_with_a_dictionary",
+            "{name:one,shape:[5],dtype:float32},{name:other,shape:[1],dtype:float32}",
+        ),
+    ],
+)
+def test_a_model_that_was_built_for_sizes_is_refused_with_them_to_paste(
+    model: str, specs: str
+) -> None:
+    words = f"unknown inputs; give 'input_spec=[{specs}]'"
+    assert refusal_of(own(f"own_models:{model}")).endswith(words)
 
 
 def test_any_callable_is_called_with_its_inputs_by_name_or_in_order() -> None:

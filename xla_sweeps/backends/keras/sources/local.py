@@ -25,6 +25,7 @@ from xla_sweeps.backends.keras.sources.inputs import (
     place_inputs,
 )
 from xla_sweeps.backends.keras.sources.own_code import ENDS, describe_error, import_named
+from xla_sweeps.config.own_files import as_input_spec
 from xla_sweeps.config.own_inputs import needs_inputs, takes_alone, takes_by_name, takes_dictionary
 from xla_sweeps.config.own_modules import is_module, require_inference
 from xla_sweeps.errors import ConfigError
@@ -196,7 +197,7 @@ def _from_keras(
             replace(given, low=bounds[0], high=bounds[1]) if bounds else given
             for given, bounds in zip(drawn, ranges, strict=True)
         )
-    inputs = inputs or _one_image(spec, built_for=_built_shape(model))
+    inputs = inputs or _one_image(spec, built_for=_built_inputs(model))
     call: Any = model
     if declared:
         places = place_inputs(inputs, list(by_name), _where(spec))
@@ -365,10 +366,25 @@ def _list_variables(holder: Any) -> list[Any]:
     return []
 
 
-def _built_shape(model: Any) -> Sequence[int]:
-    """Shape of a sample for which a model of one input was built; its type is not known."""
-    _, *sizes = (model.get_build_config() or {}).get("input_shape") or [None]
-    return sizes if all(isinstance(size, int) for size in sizes) else []
+def _built_inputs(model: Any) -> list[str]:
+    """The inputs for which a model was built, as entries of `input_spec`; types are not known."""
+    config = model.get_build_config() or {}
+    shapes = _list_shapes(config.get("shapes_dict") or config.get("input_shape"))
+    return [as_input_spec(name, sizes, "float32") for name, (_, *sizes) in shapes]
+
+
+def _list_shapes(given: Any, name: str = "") -> list[tuple[str, Sequence[int | None]]]:
+    """The shapes in a nest, each with the name under which it stands there."""
+    if isinstance(given, Mapping):
+        nested = given.items()
+        return [
+            one for key, each in nested for one in _list_shapes(each, key.removesuffix("_shape"))
+        ]
+    if not isinstance(given, (list, tuple)):
+        return []
+    if given and all(size is None or isinstance(size, int) for size in given):
+        return [(name, given)]
+    return [one for each in given for one in _list_shapes(each)]
 
 
 def _one_image(
@@ -376,17 +392,16 @@ def _one_image(
     rule: str = "",
     *,
     channels_first: bool = False,
-    built_for: Sequence[int] = (),
+    built_for: Sequence[str] = (),
 ) -> tuple[InputSpec, ...]:
     given = spec.resolution_px or spec.recipe.get("free_size")
     side = given or 224
     shape = (3, side, side) if channels_first else (side, side, 3)
     if given is None:
         images = "" if built_for else "resolution=224 for images, or "
-        sizes = ",".join(map(str, built_for or shape))
+        specs = ",".join(built_for or [as_input_spec("", shape, "float32")])
         raise ConfigError(
-            f"{_where(spec)}: unknown inputs; give {images}"
-            f"'input_spec=[{{shape:[{sizes}],dtype:float32}}]'{rule}"
+            f"{_where(spec)}: unknown inputs; give {images}'input_spec=[{specs}]'{rule}"
         )
     return (InputSpec(shape=shape),)
 
