@@ -7,10 +7,11 @@ The published procedure, written again from its description: a new process for e
 `time.time()`, no synchronization, throughput as the only result. Its speedup is XLA over eager;
 ours measures graph mode in the same time as well, and checks that the modes agree.
 
-Two kinds of units, each measured by both procedures, one right after the other, in an order that
-alternates, so that a drift of the machine affects both:
+Two kinds of units, each measured by all procedures, one right after the other, in an order that
+rotates, so that a drift of the machine affects all:
 
-- `sweep`: 3 of 12 small models, at 2 resolutions; ours is one `xla-sweeps sweep`.
+- `sweep`: 3 of 12 small models, at 2 resolutions; ours is one `xla-sweeps sweep`, and the same
+  with `--ahead 1`.
 - `alone`: MobileNetV2, ResNet50 or EfficientNetV2-S at its native size; ours is one command. These
   are repeated; an interval is Student's t interval over the repetitions' log-ratios.
 
@@ -61,7 +62,11 @@ ALONE = ("mobilenet_v2", "resnet50", "efficientnetv2s")
 
 Row = TypeVar("Row")
 
-OURS, THEIRS = "ours", "ancestor"
+Figures = tuple[float, float | None, float | None, float | None]
+"""What a `Run` has after its procedure, in its order."""
+
+OURS, AHEAD, THEIRS = "ours", "ours, ahead", "ancestor"
+PROCEDURES = {"sweep": (OURS, AHEAD, THEIRS), "alone": (OURS, THEIRS)}
 
 PROGRAM = """
 import json, sys, time
@@ -84,7 +89,10 @@ print(json.dumps({"throughput": 4 * 100 / (time.time() - started)}))
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A unit by one procedure; the log speedups of XLA where it is measured alone."""
+    """A unit by one procedure; the log speedups of XLA where it is measured alone.
+
+    Of a sweep by ours the median half-width of its 95 % intervals of log XLA over graph.
+    """
 
     kind: str
     model: str
@@ -93,10 +101,11 @@ class Run:
     seconds: float
     over_eager: float | None = None
     over_graph: float | None = None
+    half_width: float | None = None
 
     @property
     def unit(self) -> tuple[str, str, int]:
-        """The kind and the model, which both procedures measure."""
+        """The kind, the model and the repetition, which all procedures measure."""
         return self.kind, self.model, self.repetition
 
 
@@ -112,7 +121,7 @@ def units(kinds: Sequence[str], repetitions: int) -> list[tuple[str, str, int]]:
     return [unit for unit in mixed if unit[0] in kinds]
 
 
-def by_them(kind: str, models: str) -> tuple[float, float | None, float | None]:
+def by_them(kind: str, models: str) -> Figures:
     """Seconds, and the log speedup over eager, of the published procedure."""
     catalog, rate = load_catalog(), {}
     started = time.monotonic()
@@ -123,11 +132,11 @@ def by_them(kind: str, models: str) -> tuple[float, float | None, float | None]:
                 command = [sys.executable, "-c", PROGRAM, constructor, str(resolution), mode]
                 rate[mode] = json.loads(output(command).splitlines()[-1])["throughput"]
     log = None if kind == "sweep" else math.log(rate["xla"] / rate["eager"])
-    return time.monotonic() - started, log, None
+    return time.monotonic() - started, log, None, None
 
 
-def by_us(kind: str, models: str) -> tuple[float, float | None, float | None]:
-    """Seconds, and the log speedups of XLA over eager and over graph, of effort quick."""
+def by_us(kind: str, models: str, *launch: str) -> Figures:
+    """Seconds, the log speedups over eager and over graph, and the half-width, of effort quick."""
     with tempfile.TemporaryDirectory() as folder:
         words = [f"model={models}", "jit=true"]
         if kind == "sweep":
@@ -139,16 +148,19 @@ def by_us(kind: str, models: str) -> tuple[float, float | None, float | None]:
             path.write_text(
                 json.dumps({"name": "benchmark", "method": "grid", "parameters": parameters})
             )
-            words = ["sweep", str(path)]
+            words = ["sweep", str(path), *launch]
         program = [sys.executable, "-m", "xla_sweeps"]
         started = time.monotonic()
         output([*program, *words, f"results_dir={folder}", "ui=quiet", "tracker=none"])
         seconds = time.monotonic() - started
         rows = json.loads(output([*program, "results", folder, "--format", "json", "--all"]))
+    rows = [row for row in rows if row["candidate"] == "xla"]
     if kind == "sweep":
-        return seconds, None, None
-    logs = {row["baseline"]: math.log(row["speedup"]) for row in rows if row["candidate"] == "xla"}
-    return seconds, logs["eager"], logs["graph"]
+        over_graph = [row for row in rows if row["baseline"] == "graph"]
+        widths = [math.log(row["speedup_high"] / row["speedup_low"]) / 2 for row in over_graph]
+        return seconds, None, None, statistics.median(widths)
+    logs = {row["baseline"]: math.log(row["speedup"]) for row in rows}
+    return seconds, logs["eager"], logs["graph"], None
 
 
 def output(command: Sequence[str], *allowed: int) -> str:
@@ -169,13 +181,17 @@ def measure(
         turns[kind] += 1
         like = [run for run in runs if (run.kind, run.model) == (kind, model)]
         like = like or [run for run in runs if run.kind == kind]
-        needed = 2 * statistics.fmean(run.seconds for run in like) if like else 0.0
+        procedures = PROCEDURES[kind]
+        needed = len(procedures) * statistics.fmean(run.seconds for run in like) if like else 0.0
         if unit in {run.unit for run in runs} or time.monotonic() + needed > until:
             continue
-        for procedure in (OURS, THEIRS) if turns[kind] % 2 else (THEIRS, OURS):
-            figures = (by_us if procedure == OURS else by_them)(kind, model)
-            runs.append(Run(kind, model, repetition, procedure, *figures))
-            print(f"{kind} {model} {repetition} {procedure}: {figures[0]:.0f} s", flush=True)
+        first = turns[kind] % len(procedures)
+        for procedure in procedures[first:] + procedures[:first]:
+            launch = ("--ahead", "1") if procedure == AHEAD else ()
+            figures = by_them(kind, model) if procedure == THEIRS else by_us(kind, model, *launch)
+            run = Run(kind, model, repetition, procedure, *figures)
+            print(f"{kind} {model} {repetition} {procedure}: {run.seconds:.0f} s", flush=True)
+            runs.append(run)
         write(runs, out)
 
 
@@ -200,20 +216,22 @@ def read(path: Path, kind: type[Row]) -> list[Row]:
 
 
 def table(runs: Sequence[Run]) -> str:
-    """Wall time of ours over theirs, and the intervals, as Markdown."""
-    lines = ["| units | ours, s | ancestor, s | ratio |", "|---|---|---|---|"]
+    """Wall time over theirs, and the intervals, as Markdown."""
+    lines = ["| units | procedure | s | of the ancestor's | half-width |", "|---|---|---|---|---|"]
     for title in ("sweep", *ALONE):
         group = [run for run in runs if title == (run.kind if run.kind == "sweep" else run.model)]
-        spent = {
-            procedure: sum(run.seconds for run in group if run.procedure == procedure)
-            for procedure in (OURS, THEIRS)
-        }
-        if spent[THEIRS]:
-            count = len(group) // 2
-            trials = count * BLOCK * len(RESOLUTIONS)
-            name = f"{trials} trials of sweeps" if title == "sweep" else f"{title} × {count}"
-            ratio = spent[OURS] / spent[THEIRS]
-            lines.append(f"| {name} | {spent[OURS]:.0f} | {spent[THEIRS]:.0f} | {ratio:.2f} |")
+        theirs = {run.unit: run.seconds for run in group if run.procedure == THEIRS}
+        for procedure in (OURS, AHEAD):
+            ours = [run for run in group if run.procedure == procedure and run.unit in theirs]
+            if not ours:
+                continue
+            trials = len(ours) * BLOCK * len(RESOLUTIONS)
+            name = f"{trials} trials of sweeps" if title == "sweep" else f"{title} × {len(ours)}"
+            spent = sum(run.seconds for run in ours)
+            ratio = spent / sum(theirs[run.unit] for run in ours)
+            widths = [run.half_width for run in ours if run.half_width is not None]
+            width = f"{statistics.median(widths):.0%}" if widths else ""
+            lines.append(f"| {name} | {procedure} | {spent:.0f} | {ratio:.2f} | {width} |")
     lines += ["", "| model | procedure | speedup of XLA | 95 % interval | half-width |"]
     lines += ["|---|---|---|---|---|"]
     for model in ALONE:
