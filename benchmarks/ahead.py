@@ -2,8 +2,8 @@
 
     python -m benchmarks.ahead --times 8 --out benchmarks/results/ahead.csv
 
-Each turn measures one sweep of four trials three times, in an order that rotates: with `--ahead 0`,
-1, and 1 with `--compile-ahead`. The trials are MobileNetV3-Small and MobileNetV2 at
+Each turn measures one sweep of four trials twice, in an order that rotates: with `--ahead 0` and
+1. The trials are MobileNetV3-Small and MobileNetV2 at
 96 px, in the usual modes and as an A/A pair of graph mode; with `--backends three` eight small ones
 on TensorFlow, JAX and PyTorch each. Two figures of one trial differ where
 the interval of their difference excludes none: about 5 % of them do by chance; memory, which has
@@ -33,7 +33,6 @@ from xla_sweeps.errors import LEFT_CODE
 WAYS = {
     "in turn": ("--ahead", "0"),
     "ahead": ("--ahead", "1"),
-    "compile ahead": ("--ahead", "1", "--compile-ahead"),
 }
 
 SWEEPS: dict[str, dict[str, Any]] = {

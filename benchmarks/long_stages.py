@@ -105,7 +105,7 @@ def main() -> None:
     }
     ahead = f"--ahead={options.ahead}"
     in_turn_s = 0.0
-    ways: list[list[str]] = [[], [ahead], [ahead, "--compile-ahead"]]
+    ways: list[list[str]] = [[], [ahead]]
     for words in ways:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "stages.yaml")

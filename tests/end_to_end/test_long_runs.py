@@ -34,9 +34,7 @@ def test_a_minute_of_chaos_neither_loses_nor_duplicates_a_record(real: bool, ahe
     disturb_drivers(CHAOS_SECONDS, SEED, trials=trials, real=real, ahead=ahead)
 
 
-@pytest.mark.parametrize(
-    ("drivers", "words"), [(2, ()), (4, ()), (3, ("--ahead", "1", "--compile-ahead"))]
-)
+@pytest.mark.parametrize(("drivers", "words"), [(2, ()), (4, ()), (3, ("--ahead", "1"))])
 def test_drivers_share_a_sweep_without_a_false_death_or_a_second_measurement(
     drivers: int, words: tuple[str, ...], tmp_path: Path
 ) -> None:

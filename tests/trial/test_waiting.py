@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
 from conducting import Notes, QuietMachine, conduct
 
 from xla_sweeps.schema.measurement import Status
@@ -99,16 +98,7 @@ def test_a_replicate_that_waits_for_the_device_can_be_stopped(tmp_path: Path) ->
     assert result.status is Status.INTERRUPTED
 
 
-@pytest.mark.parametrize(
-    ("compiles_ahead", "beside"),
-    [
-        pytest.param(False, ["build"], marks=pytest.mark.exhaustive),
-        (True, ["build", *["compile", "verify"] * 2]),
-    ],
-)
-def test_a_trial_prepares_beside_others_and_compiles_and_measures_alone(
-    compiles_ahead: bool, beside: list[str], tmp_path: Path
-) -> None:
+def test_a_trial_prepares_and_compiles_beside_others_and_measures_alone(tmp_path: Path) -> None:
     seen: list[list[str]] = []
     with (
         Leases(["core-0"], holder="other", shared=True) as other,
@@ -122,17 +112,10 @@ def test_a_trial_prepares_beside_others_and_compiles_and_measures_alone(
                 threading.Timer(WAIT_S, other.close).start()
 
         notes = Notes(react)
-        result = conduct(
-            tmp_path,
-            notes=notes,
-            leases=mine,
-            compiles_ahead=compiles_ahead,
-            compile_s=STAGE_S,
-            warmup_s=STAGE_S,
-        )
+        result = conduct(tmp_path, notes=notes, leases=mine, compile_s=STAGE_S, warmup_s=STAGE_S)
         assert mine.shared, "another one may measure while it ends"
     assert result.finished
-    assert seen == [beside]
+    assert seen == [["build", *["compile", "verify"] * 2]]
     assert result.seconds["turns"] > WAIT_S - 0.1
     assert result.seconds["prepare"] + result.seconds["measure"] < result.seconds["turns"]
 

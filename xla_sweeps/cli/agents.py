@@ -9,7 +9,6 @@ from pathlib import Path
 
 from xla_sweeps.cli import hydra_line
 from xla_sweeps.cli.arguments import RESULTS, add_config_dir, add_results_dir, command_parser
-from xla_sweeps.cli.sweep_options import check_ahead
 from xla_sweeps.config import values
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.errors import ConfigError
@@ -62,7 +61,6 @@ def agents_command(arguments: Sequence[str]) -> int:
     document = compose_config(options.overrides, config_dir=options.config_dir)
     for name in {option_of(word) for word in options.overrides} & {*GROUPS}:
         values.choice(document, name)
-    check_ahead(options.ahead, compiles=options.compile_ahead)
     require_login()
     slots = slots_for(options.devices)
     ahead, less = ahead_on(slots, options.ahead or 0)
@@ -83,7 +81,6 @@ def agents_command(arguments: Sequence[str]) -> int:
             words=words,
             max_failed=options.max_failed,
             ahead=ahead,
-            compiles_ahead=options.compile_ahead and ahead > 0,
         )
     measured = {trial for trial, _ in _records_of(store) - before}
     headlines = table.headlines(rows.load(results_dir).table, measured)

@@ -85,14 +85,7 @@ def options_of(arguments: Sequence[str]) -> Options:
             raise ConfigError(
                 f"--{name} is for --launcher {' or '.join(allowed)}, not for {given['launcher']}"
             )
-    check_ahead(launching.get("ahead"), compiles="compile-ahead" in launching)
     return Options(**given, launching=launching)
-
-
-def check_ahead(ahead: int | None, *, compiles: bool) -> None:
-    """Refuse to compile ahead where no trial prepares ahead."""
-    if compiles and not ahead:
-        raise ConfigError("--compile-ahead: no trial prepares ahead; give --ahead N too")
 
 
 def _add_trials(parser: argparse.ArgumentParser) -> None:

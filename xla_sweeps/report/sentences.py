@@ -140,7 +140,7 @@ FLAG_TEXTS: dict[str, str] = {
     Flag.DRIFT: "the anchor trials before and after differ by more than 2 %: the machine's speed "
     "changed between them",
     Flag.TOOK_TURNS: "devices slowed each other down, so only one measured at a time",
-    Flag.COMPILED_AHEAD: "the modes were compiled beside other trials (--compile-ahead), which "
+    Flag.COMPILED_AHEAD: "the modes were compiled beside other trials (--ahead), which "
     "makes compile times longer, so there is no break-even",
     Flag.CLOCK_DIFFERS: "the measuring process's clock ran at another speed than the machine's",
     Flag.POWER_LIMITED: "the power limit held the GPU's clock down: a mode that runs alone for "

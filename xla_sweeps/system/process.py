@@ -65,7 +65,6 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         turns: descriptors of leases that it shares with the sweep's other trials, by name: it
             prepares beside them, and measures alone.
         shares: names of such leases that it takes itself, before it does anything else.
-        compiles_ahead: whether it also traces and compiles beside them.
         stopped: the signal that stopped it while it waited for them; 0 for none.
         counted: the file in which an agent counts its trials, for the checks of its machine; or "".
         says_code: whether it writes its exit code too: a parent that ignores SIGCHLD gets none.
@@ -78,7 +77,6 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     turns: dict[str, int] = {}
     shares: list[str] = []
     stopped: int = 0
-    compiles_ahead: bool = False
     words: tuple[str, ...] = ()
     counted: str = ""
     says_code: bool = False

@@ -79,8 +79,6 @@ class Crew:
                     self._start_first(index, beside=len(missing) > 1)
                 for index in missing:
                     self._build(index, loads=len(missing) > 1)
-                if self.setting.leases.shared and not self.setting.compiles_ahead:
-                    self._take_turn(wait)
                 for index in missing:
                     self._prepare_all(index)
                 missing = self._missing()

@@ -47,7 +47,6 @@ class Setting:
 
     Attributes:
         leases: of the device; shared ones while it prepares beside others.
-        compiles_ahead: whether it traces and compiles beside them too, not alone.
         quiet_s: how long to wait for a quiet machine before anything is timed.
     """
 
@@ -57,7 +56,6 @@ class Setting:
     leases: Leases
     screen: Screen
     tracker: Tracker
-    compiles_ahead: bool = False
     quiet_s: float = 0.0
 
 

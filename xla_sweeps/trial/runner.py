@@ -196,7 +196,6 @@ def _run_replicate(session: _Session) -> None:
                 leases=leases,
                 screen=session.screen,
                 tracker=session.tracker,
-                compiles_ahead=session.assignment.compiles_ahead,
                 quiet_s=monitor.WAIT_LIMIT_S if _was_contaminated(session) else 0.0,
             )
             result = conductor.measure(job, setting)
@@ -211,7 +210,7 @@ def _run_replicate(session: _Session) -> None:
         raise ConfigError(refused.message)
     if session.assignment.together and result.rounds:
         result.flag(Flagged(Flag.TOOK_TURNS))
-    if session.assignment.compiles_ahead and turns and result.modes:
+    if turns and result.modes:
         result.flag(Flagged(Flag.COMPILED_AHEAD))
     record = replace(
         make_record(settings, identifier, number, result, session.prepared.facts),

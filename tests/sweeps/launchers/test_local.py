@@ -19,8 +19,6 @@ from quick_sweep import CPU, quick_launch
 from slurm_cluster import cluster, needs_slurm  # noqa: F401
 from spans import measured, overlaps, ran
 
-from xla_sweeps.cli.sweep_options import options_of
-from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.measurement import Flag, Status
 from xla_sweeps.schema.record import Record, wall_s
 from xla_sweeps.store.store import Store
@@ -80,8 +78,7 @@ def swept(
 @pytest.mark.parametrize(
     "words",
     [
-        pytest.param(("--ahead", "1"), marks=pytest.mark.exhaustive),
-        ("--ahead", "3", "--compile-ahead"),
+        ("--ahead", "3"),
         pytest.param(
             (*("--launcher", "slurm", "--ahead", "1", "--chunk", "2"), *SLURM), marks=needs_slurm
         ),
@@ -102,12 +99,12 @@ def test_trials_prepare_beside_each_other_and_each_measures_alone(
     for record, span_s, turns_s in zip(records, spans, waited, strict=True):
         assert wall_s(record) == pytest.approx(span_s - turns_s), "as alone: forecasts count it"
     marked = [flag.flag for record in records for flag in record.flags]
-    assert marked.count(Flag.COMPILED_AHEAD) == (2 if "--compile-ahead" in words else 0)
+    assert marked.count(Flag.COMPILED_AHEAD) == 2
 
 
 def test_a_trial_of_several_replicates_shares_a_node_of_ray_between_them(tmp_path: Path) -> None:
     """A node knows of no other records, so that one process measures all replicates there."""
-    words = ("--launcher", "ray", "--ahead", "1", "--compile-ahead", "effort.replicates=2")
+    words = ("--launcher", "ray", "--ahead", "1", "effort.replicates=2")
     records = swept(tmp_path, *words)
     assert Counter(record.replicate for record in records) == {0: 2, 1: 2}
     assert overlaps(map(ran, records))
@@ -181,11 +178,6 @@ def test_another_command_gets_its_turn_between_the_trials_of_a_sweep(tmp_path: P
         drive(tmp_path, *jobs, launcher=LocalLauncher(quick_launch(1, ahead=1)), notes=Watching())
     assert ended
     assert ended[0] <= 3
-
-
-def test_compiling_ahead_without_preparing_ahead_is_refused() -> None:
-    with pytest.raises(ConfigError, match="no trial prepares ahead; give --ahead N too"):
-        options_of(["smoke", "--compile-ahead"])
 
 
 @pytest.mark.parametrize(

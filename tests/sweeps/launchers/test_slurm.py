@@ -390,8 +390,8 @@ def test_a_dry_run_shows_the_batch_script_with_cores_memory_and_time(
     assert run([*words, "--slurm", "n=1; rm"]) == 0
     assert run([*words, "--slurm", "-n=1"]) == 2
     capsys.readouterr()
-    assert run([*words, "--ahead", "2", "--compile-ahead", "--chunk", "3"]) == 0
-    assert re.search(r"\.jobs\.json --ahead=2 --compile-ahead$", capsys.readouterr().err, re.M)
+    assert run([*words, "--ahead", "2", "--chunk", "3"]) == 0
+    assert re.search(r"\.jobs\.json --ahead=2$", capsys.readouterr().err, re.M)
     assert run([*words, "--ahead", "2", "--chunk", "2"]) == 2
     assert "--ahead=2 needs --chunk 3 or more" in capsys.readouterr().err
 

@@ -165,7 +165,7 @@ def test_agents_of_one_device_prepare_beside_each_other_and_each_measures_alone(
     """Two replicates of a trial too, in one process, and an A/A twin, which shares nothing."""
     path = definition(tmp_path, ours=True, model={"value": "mobilenet_v2"})
     words = [str(path), f"effort={effort}", "effort.replicates=2", "effort.duplicates=0"]
-    words += ["--launcher=wandb", "--devices=cpu", "--ahead=1", "--compile-ahead", "tracker=none"]
+    words += ["--launcher=wandb", "--devices=cpu", "--ahead=1", "tracker=none"]
     program = [sys.executable, "-m", "xla_sweeps", "sweep", *words]
     done = run(server, tmp_path, *program, FAKE_WORKER="last:3")
     groups = Store(tmp_path / "results").load().records.values()

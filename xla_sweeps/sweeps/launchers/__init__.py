@@ -49,13 +49,8 @@ AHEAD: Options = {
     "ahead": {
         "type": integer_from(0, to=1000),
         "metavar": "N",
-        "help": "trials of a device that import and build while others do; they measure alone "
-        "(default: 0)",
-    },
-    "compile-ahead": {
-        "action": "store_true",
-        "help": "trace and compile beside them too: faster, but compile times are marked and there "
-        "is no break-even",
+        "help": "trials of a device that import, build and compile beside each other, and measure "
+        "alone: faster, but compile times are marked, and there is no break-even (default: 0)",
     },
 }
 

@@ -46,7 +46,6 @@ class LocalLauncher(Launcher):
         self._together: tuple[str, ...] = ()
         """Leases that every job holds while it measures, besides its own device's."""
         self._ahead = request.options.get("ahead") or 0
-        self._compiles_ahead = bool(request.options.get("compile-ahead"))
         self._slots, self._command = places(request.slots, self._ahead), request.command
         self._lock = threading.Lock()
         self._running: dict[Future[Ended], _Running] = {}
@@ -128,9 +127,7 @@ class LocalLauncher(Launcher):
     def _supervise(self, running: _Running) -> Ended:
         job, slot = running.job, running.slot
         turns = to_prepare(slot.device, slot.cores) | {*self._together} if self._ahead else ()
-        mine = msgspec.structs.replace(
-            one_replicate(job), together=self._together, compiles_ahead=self._compiles_ahead
-        )
+        mine = msgspec.structs.replace(one_replicate(job), together=self._together)
         process = running.process = start(
             job,
             self._command,

@@ -75,7 +75,6 @@ class RayLauncher(Launcher):
         self._ray, self._warn, self._command = ray, request.warn, list(request.command)
         self.asked_slots = request.options.get("slots")
         self._queue_limit: int = self.asked_slots or QUEUE_LIMIT
-        self._compiles_ahead = bool(request.options.get("compile-ahead"))
         config = ray.job_config.JobConfig()
         config._py_driver_sys_path = _Fixed()
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -132,10 +131,7 @@ class RayLauncher(Launcher):
         task = self._ray.remote(max_calls=calls, max_retries=0, **given)(run_job)
         key = f"{id(job)}-{job.log.name}"
         job = replace(job, log=job.log.absolute())
-        compiles = ahead and self._compiles_ahead
-        ref = task.remote(
-            job, self._command, key, self._notes, ahead=ahead, compiles_ahead=compiles
-        )
+        ref = task.remote(job, self._command, key, self._notes, ahead=ahead)
         future: Future[Ended] = Future()
         self._jobs[future] = (ref, key)
         ref.future().add_done_callback(lambda done: self._finish(future, job, done))
@@ -263,15 +259,7 @@ def keep_log(output: str, log: Path) -> None:
         log.write_text(output, encoding="utf-8")
 
 
-def run_job(
-    job: Job,
-    command: Sequence[str],
-    key: str,
-    notes: Any,
-    *,
-    ahead: bool,
-    compiles_ahead: bool,
-) -> Ended:
+def run_job(job: Job, command: Sequence[str], key: str, notes: Any, *, ahead: bool) -> Ended:
     """Run one job on a node, with a results folder of its own, whose records are copied back.
 
     With `ahead`, it prepares beside another one there; until it may, it counts as waiting, which a
@@ -302,7 +290,7 @@ def run_job(
             job,
             command,
             environment=variables,
-            assignment=Assignment(parent=os.getpid(), compiles_ahead=compiles_ahead),
+            assignment=Assignment(parent=os.getpid()),
             cores=cores,
             turns=turns,
             stop=never,

@@ -359,8 +359,7 @@ def _check_options(options: Mapping[str, Any]) -> tuple[dict[str, str], list[str
         raise ConfigError(
             f"--ahead={ahead} needs --chunk {ahead + 1} or more: trials prepare ahead within a task"
         )
-    compiling = ["--compile-ahead"] if options.get("compile-ahead") else []
-    return chosen, [f"--ahead={ahead}", *compiling]
+    return chosen, [f"--ahead={ahead}"]
 
 
 def script_of(

@@ -21,7 +21,6 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
-from msgspec.structs import replace
 
 from xla_sweeps.errors import DeviceError
 from xla_sweeps.sweeps.launchers.job import (
@@ -66,20 +65,20 @@ class _Task(StopSignals):
         for child in tuple(self._children):
             child.terminate()
 
-    def run_all(self, jobs: Sequence[ListedJob], *, ahead: int, compiles_ahead: bool) -> list[bool]:
+    def run_all(self, jobs: Sequence[ListedJob], *, ahead: int) -> list[bool]:
         """Run them; returns which ended, False for those that were stopped before."""
         ahead, turns = _ahead_here(ahead)
-        run = partial(self._run, turns=turns, compiles_ahead=compiles_ahead and ahead > 0)
+        run = partial(self._run, turns=turns)
         with ThreadPoolExecutor(1 + ahead) as pool:
             return list(pool.map(run, jobs))
 
-    def _run(self, listed: ListedJob, *, turns: Collection[str], compiles_ahead: bool) -> bool:
+    def _run(self, listed: ListedJob, *, turns: Collection[str]) -> bool:
         job = listed.job
         child = start(
             job,
             listed.command,
             environment={"CUDA_DEVICE_ORDER": "PCI_BUS_ID", **os.environ},  # as Slurm numbers GPUs
-            assignment=replace(one_replicate(job), compiles_ahead=compiles_ahead),
+            assignment=one_replicate(job),
             turns=turns,
             stop=self,
         )
@@ -118,7 +117,6 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("jobs", type=Path)
     parser.add_argument("--ahead", type=int, default=0)
-    parser.add_argument("--compile-ahead", action="store_true")
     given = parser.parse_args()
     tasks = msgspec.json.decode(
         given.jobs.read_bytes(),
@@ -128,7 +126,7 @@ def main() -> int:
     task = _Task()
     left = [one for one in tasks[int(os.environ["SLURM_ARRAY_TASK_ID"])] if not one.end.exists()]
     with task:
-        ended = task.run_all(left, ahead=given.ahead, compiles_ahead=given.compile_ahead)
+        ended = task.run_all(left, ahead=given.ahead)
         if all(ended):
             return 0
         return _leave(task, left[ended.index(False)].end, sum(ended))

@@ -145,13 +145,12 @@ def run(
     words: Sequence[str] = (),
     max_failed: int = MAX_FAILED,
     ahead: int = 0,
-    compiles_ahead: bool = False,
 ) -> int:
     """Agents on each slot until the sweep has no more trials; exit code 1 where one gave up.
 
     An agent gives up after `max_failed` trials in a row. Its trials have these options in place of
     the sweep's. `1 + ahead` agents share a slot: one of their trials measures, and the others
-    prepare, and compile if `compiles_ahead`.
+    prepare.
     """
     agents_folder = folder_below(results_dir.resolve(), "logs", "agents")
     folder = Path(tempfile.mkdtemp(prefix=f"{path.rpartition('/')[2]}-", dir=agents_folder))
@@ -170,7 +169,6 @@ def run(
                     words=tuple(words),
                     counted=str(counted),
                     shares=sorted(to_prepare(slot.device, slot.cores)) if ahead else [],
-                    compiles_ahead=compiles_ahead,
                 )
                 agents.append(_start(path, slot, log, shim, mine, max_failed))
                 screen.running(slot.name, f"wandb agent {path}", log)
