@@ -243,6 +243,20 @@ def test_the_float64_twin_computes_the_same_with_smaller_errors(name: str) -> No
     assert keras.config.dtype_policy().name == "float32"
 
 
+@pytest.mark.parametrize(
+    ("name", "source"), [("mobilenet_v2", "applications"), ("tiny_dense", "examples")]
+)
+def test_the_catalog_is_built_as_published_whatever_keras_json_says(
+    name: str, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key, value in {"_FLOATX": "float16", "_IMAGE_DATA_FORMAT": "channels_first"}.items():
+        monkeypatch.setattr(keras.src.backend.config, key, value)
+    built = built_models.build(of_catalog(name, source))
+    assert {weight.dtype for weight in built.loaded.variables} == {"float32"}
+    shape = tuple(built.call(images(built)[:1]).shape)
+    assert shape == {"mobilenet_v2": (1, 1000), "tiny_dense": (1, 1)}[name]
+
+
 def test_the_float64_reference_makes_the_call_of_the_scenario() -> None:
     def negated(loaded: LoadedModel, given: ModelSpec) -> Callable[[Any], Any]:
         return lambda batch: -loaded.forward(batch)

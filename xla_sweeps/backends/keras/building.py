@@ -83,6 +83,9 @@ def build(
     library = applications.library_of(spec)
     library.utils.set_random_seed(seed)
     drawn = nullcontext() if spec.library == sources.OWN else drawn_by_numpy()
+    if spec.library != sources.OWN:  # whatever ~/.keras/keras.json says
+        library.backend.set_floatx("float32")
+        library.backend.set_image_data_format("channels_last")
     with _dtype_policy(library, str(precision)), drawn:  # Keras refuses an enum
         loaded = sources.load(spec, batch_size=batch_size, first=first)
     return BuiltModel(
