@@ -184,6 +184,15 @@ def test_the_end_of_a_process_becomes_a_status(
     assert (diagnosed, failure.kind) == (status, kind)
 
 
+def test_the_last_words_of_a_process_that_ends_itself_are_its_reason() -> None:
+    stamp = "0000 00:00:1796038625.342027    6193 parse_flags_from_env.cc:234]"
+    reason = "Unknown flag in XLA_FLAGS: --xla_unknown=1"
+    log = f"I{stamp} Devices: [0]\nF{stamp} {reason}\n*** Check failure stack trace: ***\n"
+    status, failure = diagnose_end(Phase.COMPILE, 1, log_tail=log)
+    assert status is Status.CRASHED
+    assert failure.message == f"the process died in stage 'compile': {reason}"
+
+
 def test_a_timeout_names_the_option_that_raises_it() -> None:
     _, failure = diagnose_end(Phase.COMPILE, -9, killed_for="timeout", limit="5 s")
     assert failure.message == "stage 'compile' timed out after 5 s"

@@ -71,6 +71,9 @@ _ARGUMENTS_HINT = (
 )
 _LIBRARY = re.compile(r"\b(lib[\w+-]+\.so[.\d]*): cannot open shared object file")
 
+_FATAL = re.compile(r"^F\d{4} .*?\] (.+)$", re.M)
+"""The last words of a process that ends itself, as XLA and TensorFlow log them."""
+
 _PHASE_STATUS = {
     Phase.IMPORT: Status.INFRA,
     Phase.BUILD: Status.BUILD_ERROR,
@@ -195,6 +198,9 @@ def diagnose_end(
     if device.startswith("gpu") and _LOST.search(log):
         message = f"the process died with {name}: {_line(_LOST, log)}"
         return Status.INFRA, failure(kind=name, message=message, hint=_LOST_HINT)
+    if fatal := _FATAL.findall(log):
+        message = f"the process died in stage '{phase}': {first_line(fatal[-1])}"
+        return Status.CRASHED, failure(kind=name, message=message)
     if phase is Phase.IMPORT and exit_code > 0:
         message = f"{backend.title} could not be loaded (exit code {exit_code})"
         return Status.INFRA, failure(kind=name, message=message, hint="see the log")
