@@ -143,6 +143,19 @@ def called_with_a_dictionary() -> keras.Model:
     return model
 
 
+class Product(keras.Model):
+    """Takes two arguments."""
+
+    def call(self, left: Any, right: Any, training: bool = False) -> Any:
+        return left * right
+
+
+def called_with_two() -> keras.Model:
+    model = Product()
+    model(np.ones((2, 6)), np.ones((2, 6)))
+    return model
+
+
 class Scaled(tf.Module):
     """Two arguments, no Keras."""
 

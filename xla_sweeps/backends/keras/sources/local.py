@@ -370,6 +370,13 @@ def _built_inputs(model: Any) -> list[str]:
     """The inputs for which a model was built, as entries of `input_spec`; types are not known."""
     config = model.get_build_config() or {}
     shapes = _list_shapes(config.get("shapes_dict") or config.get("input_shape"))
+    names = [
+        name
+        for name in _list_needed(getattr(model, "call", None))
+        if name not in ("training", "mask")
+    ]
+    if len(names) > 1 and len(shapes) < 2:  # Keras keeps the shape of the first one only
+        shapes = [(name, shapes[0][1] if shapes else (None, None)) for name in names]
     return [as_input_spec(name, sizes, "float32") for name, (_, *sizes) in shapes]
 
 
