@@ -67,6 +67,7 @@ def test_an_environment_that_cannot_measure_is_refused_in_a_line(tmp_path: Path)
                     **{"{}": "missing required field", "[]": "Expected `object`"},
                     **{"null": "Expected `object`", "nothing": "malformed"},
                     '{"search": [], "packages": [], "python": "", "git": ""}': "Expected `object`",
+                    '{"deep": ' + "[" * 100_000 + "]" * 100_000 + "}": "recursion",
                 }.items()
             )
         },

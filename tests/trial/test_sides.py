@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
+from ended import alive
 
 from xla_sweeps.errors import ConfigError
+from xla_sweeps.trial import sides
 from xla_sweeps.trial.sides import side_of
+from xla_sweeps.version import __version__
 
 WORDS = ("model=local", "path=pkg.models:build", "trust_code=true", "device=cpu", "resolution=32")
 
@@ -52,3 +56,32 @@ def test_an_environment_that_may_not_be_read_is_told_in_one_line(
     monkeypatch.setattr(Path, "is_dir", refuse)
     with pytest.raises(ConfigError, match=rf"--before {tmp_path}/env: .*: Permission denied"):
         side_of("before", f"{tmp_path}/env", WORDS)
+
+
+def answering(path: Path, *lines: str) -> str:
+    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_folder_that_no_system_can_look_in_is_told_in_one_line(tmp_path: Path) -> None:
+    facts = {"search": ["x" * 5000], "packages": {"tensorflow": "2"}, "python": "3", "git": ""}
+    python = answering(tmp_path / "env", f"echo {__version__}", f"echo '{json.dumps(facts)}'")
+    with pytest.raises(ConfigError, match=f"^--before {python}: .*File name too long"):
+        side_of("before", python, WORDS)
+
+
+@pytest.mark.parametrize("end", ["wait", "exit 0"])
+def test_an_interpreter_that_never_answers_is_ended_with_all_that_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    monkeypatch.setattr(sides, "PROBE_S", 0.5)
+    kept = ("setsid sleep 600 &", "echo $! >> pids", "sleep 600 &", "echo $! >> pids")
+    python = answering(tmp_path / "env", *kept, end)
+    monkeypatch.chdir(tmp_path)
+    says = "gave no answer in 0.5 s$" if end == "wait" else "cannot load xla_sweeps: exit code 0$"
+    with pytest.raises(ConfigError, match=says):
+        side_of("before", python, WORDS)
+    pids = (tmp_path / "pids").read_text().split()
+    assert len(pids) == 2
+    assert not [pid for pid in pids if alive(int(pid))]

@@ -26,6 +26,7 @@ from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial import Trial
 from xla_sweeps.system.environment import commit_of, cpu_environment
 from xla_sweeps.system.files import scratch_folder
+from xla_sweeps.system.process import adopting_orphans
 from xla_sweeps.system.text import last_line_of
 from xla_sweeps.trial.workers import WorkerCommand, commands_of
 from xla_sweeps.version import __version__
@@ -111,7 +112,7 @@ def side_of(
         try:
             document = compose_config(all_words, config_dir=place)
             settings = settings_of(document, explicit=keys_of(all_words))
-        except ConfigError as error:
+        except (ConfigError, OSError) as error:  # the other side's folders may be no names
             raise ConfigError(f"{where}: {error}") from error
     backend = backends_of(settings.trial)[0]
     library = next(iter(backend.packages))
@@ -156,19 +157,25 @@ def _probe(python: str, folder: Path, where: str) -> Facts:
     with scratch_folder() as scratch:
         names = (scratch / "output", scratch / "errors")
         try:
-            with names[0].open("wb") as output, names[1].open("wb") as errors:
+            with (
+                names[0].open("wb") as output,
+                names[1].open("wb") as errors,
+                adopting_orphans() as mark,
+            ):
                 code = subprocess.run(
                     [*_RUN, python, "-P", "-c", _PROBE],
                     cwd=folder,
-                    env=cpu_environment(default_backend()),
+                    env=cpu_environment(default_backend()) | mark,
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=errors,
                     check=False,
                     timeout=PROBE_S,
                 ).returncode
-        except (OSError, subprocess.TimeoutExpired) as error:
+        except OSError as error:
             raise ConfigError(f"{where}: {python} cannot be run: {error}") from error
+        except subprocess.TimeoutExpired as error:
+            raise ConfigError(f"{where}: {python} gave no answer in {PROBE_S:g} s") from error
         said, complaint = (path.read_text(errors="replace") for path in names)
     if "No module named 'xla_sweeps'" in complaint:
         raise ConfigError(f"{where}: xla_sweeps is not installed there ({python})")
@@ -180,7 +187,7 @@ def _probe(python: str, folder: Path, where: str) -> Facts:
         )
     try:
         return msgspec.json.decode(lines[1], type=Facts)
-    except (IndexError, ValueError) as error:
+    except (IndexError, ValueError, RecursionError) as error:
         reason = last_line_of(complaint) or (str(error) if lines[1:] else f"exit code {code}")
         raise ConfigError(f"{where}: {python} cannot load xla_sweeps: {reason}") from error
 
