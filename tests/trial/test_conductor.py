@@ -257,6 +257,16 @@ def test_a_process_that_never_reads_a_long_job_is_ended_at_the_deadline(tmp_path
     assert result.status is Status.TIMEOUT
 
 
+def test_a_log_of_any_length_is_read_only_after_it_is_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = []
+    monkeypatch.setattr(workers, "LOG_LIMIT_BYTES", 4096)
+    monkeypatch.setattr(workers, "drop_lines", lambda log, lines: sizes.append(log.stat().st_size))
+    conduct_trial(TRIAL, started_by("sh", "-c", "yes | head -n 100000"), tmp_path)
+    assert 0 < sizes[0] <= 4096
+
+
 def test_a_log_keeps_its_beginning_and_its_last_words_within_a_limit(tmp_path: Path) -> None:
     conduct(tmp_path, "loud", "segv:graph", modes=("graph",))
     content = (tmp_path / "child.log").read_bytes()

@@ -213,8 +213,8 @@ class Worker(AbstractContextManager["Worker"]):
             return end_group(self._process)
         finally:
             self._process.__exit__(None, None, None)
-            drop_lines(self._command.log, _NOISE)
             trim(self._command.log, limit=LOG_LIMIT_BYTES)
+            drop_lines(self._command.log, _NOISE)  # reads all of it
             self._opened.close()
 
     def _answer(self) -> tuple[protocol.Reply | None, str]:
