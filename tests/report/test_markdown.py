@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +22,9 @@ from wandb_runs import SUMMARY
 from xla_sweeps.analysis.changes import difference_of
 from xla_sweeps.analysis.matching import Side
 from xla_sweeps.analysis.summary import summarize
+from xla_sweeps.api.progress import Line
 from xla_sweeps.report.guard import MARKER, MOST_CHARACTERS, markdown_of, text_of
+from xla_sweeps.report.json_progress import JsonProgress
 from xla_sweeps.report.markdown import code, escape, table
 from xla_sweeps.report.run_content import run_notes
 from xla_sweeps.report.terminal.notebook import rows_html, rows_text, trial_html
@@ -136,6 +140,24 @@ def test_a_notebook_and_a_prompt_show_the_text_of_others_as_text(evil: str) -> N
     for page in pages:
         assert {*re.findall("</?([a-z]+)", page)} <= {"pre", "span"}
     assert len(rows_text(lines, ()).splitlines()) == 2
+
+
+def test_progress_for_programs_and_for_a_person_commands_no_terminal(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    evil = "m\x1b]0;title\x07\x9b\u202e"
+    progress = JsonProgress()
+    progress.trial_started(evil, replicates=1, log=tmp_path)
+    progress.stage(0, "build", evil, evil)
+    line = capsys.readouterr().out
+    assert line.isascii()
+    start, stage = map(json.loads, line.splitlines())
+    assert start["title"] == stage["mode"] == evil
+    shown: list[Any] = []
+    follow = Line(lambda text, **_: shown.append(text), clock=lambda: 9.0 * len(shown))
+    follow(start)
+    follow(stage)
+    assert not [one for text in shown for one in live(text["text/plain"]) if one[:2] == "U+"]
 
 
 @pytest.mark.parametrize("evil", HOSTILE)

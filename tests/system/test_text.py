@@ -20,6 +20,20 @@ def test_control_and_direction_characters_are_removed_and_white_space_becomes_sp
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
+        ("::error::boo", ": :error::boo"),
+        (" \u2028::set-output name=verdict::faster", "  : :set-output name=verdict::faster"),
+        ("it said ##[add-mask]a", "it said ## [add-mask]a"),
+        ("####[group]a ##vso[task.x]b", "#### [group]a ## vso[task.x]b"),
+        ("tensorflow::Status [::1] ## a [b]", "tensorflow::Status [::1] ## a [b]"),
+    ],
+)
+def test_the_log_of_a_job_takes_no_text_for_a_command(text: str, shown: str) -> None:
+    assert displayable(text) == displayable(shown) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
         ("GET https://me:p4ss@host/x failed", "GET https://***@host/x failed"),
         ("s3://token@bucket", "s3://***@bucket"),
         ("https://h/x?a=1&X-Amz-Signature=abc&b=2", "https://h/x?a=1&***&b=2"),

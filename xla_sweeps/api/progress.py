@@ -12,6 +12,7 @@ from typing import Any
 
 from xla_sweeps.api.border import refusing
 from xla_sweeps.errors import unknown_name
+from xla_sweeps.system.text import displayable
 
 PAUSE_S = 0.5
 
@@ -58,7 +59,7 @@ class Line:
         """Show an event; those between timed blocks are not shown."""
         kind = event["event"]
         if kind == "start":
-            self._title = str(event["title"])
+            self._title = displayable(event["title"])
         elif kind == "progress":
             self._title = f"{event['done']} of {event['total']} trials"
         if kind not in SHOWN:
@@ -77,7 +78,7 @@ class Line:
 
 def _stage_of(event: Mapping[str, Any]) -> str:
     words = (event.get(key) for key in ("stage", "mode", "trial", "status", "detail"))
-    return " ".join(str(word) for word in words if word) or "starting"
+    return displayable(" ".join(str(word) for word in words if word)) or "starting"
 
 
 def _print_stage(event: Mapping[str, Any]) -> None:

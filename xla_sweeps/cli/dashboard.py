@@ -26,7 +26,7 @@ from xla_sweeps.config.values import path_of
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report import export
 from xla_sweeps.report.dashboard import build
-from xla_sweeps.report.terminal.console import paragraph, progress_bar, warn
+from xla_sweeps.report.terminal.console import paragraph, progress_bar, say, warn
 from xla_sweeps.report.wandb import credentials
 from xla_sweeps.report.wandb_report import publish
 from xla_sweeps.store.rows import Rows, load
@@ -78,10 +78,9 @@ def dashboard_command(arguments: Sequence[str]) -> int:
             )
         warn(*written.problems)
         paragraph(written.answer)
-        print(
+        say(
             f"{target}: {count_noun(written.rows, 'row')} of "
-            f"{count_noun(written.trials, 'trial')}, {written.size / 1e6:.2f} MB, opens offline",
-            flush=True,
+            f"{count_noun(written.trials, 'trial')}, {written.size / 1e6:.2f} MB, opens offline"
         )
 
     seen = _newest(dirs)
@@ -171,7 +170,7 @@ def workspace_command(arguments: Sequence[str]) -> int:
         entity, project = publish.place(records, entity, project)
     with progress_bar("saving the view"):
         view = publish.save_workspace(entity, project)
-    print(f"workspace  {view['url']} ({'updated' if view['updated'] else 'new'})")
+    say(f"workspace  {view['url']} ({'updated' if view['updated'] else 'new'})")
     return 0
 
 
@@ -219,8 +218,8 @@ def _send(
             )
     except OSError as error:
         raise StoreError(f"cannot write {log.parent}: {error.strerror or error}") from error
-    print(f"report     {report['url']} ({'updated' if report['updated'] else 'new'})")
-    print(f"summary    {run['url']}")
+    say(f"report     {report['url']} ({'updated' if report['updated'] else 'new'})")
+    say(f"summary    {run['url']}")
     if run["unlinked"]:
         warn(f"not linked to the registry {options.registry}: {run['unlinked']}")
     if not run["confirmed"]:

@@ -22,7 +22,7 @@ from xla_sweeps.doctor.check_result import Verdict
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report.figures import duration
 from xla_sweeps.report.self_check import page
-from xla_sweeps.report.terminal.console import Heartbeat, progress_bar
+from xla_sweeps.report.terminal.console import Heartbeat, progress_bar, progress_console, say
 from xla_sweeps.report.terminal.tables import show_findings
 from xla_sweeps.report.wandb.credentials import login
 from xla_sweeps.schema.backend import Backend, backends, default_backend
@@ -280,9 +280,9 @@ def _check_fully(device: devices.Device) -> bool:
         "flags": " ".join(f"{name}={value}" for name, value in facts["flags"].items()),
         "took": f"{time.monotonic() - began:.0f} s",
     }
-    print("\n" + page(checks, {name: value for name, value in told.items() if value}), end="")
+    say("\n" + page(checks, {name: value for name, value in told.items() if value}).rstrip())
     return all(checked.verdict is not Verdict.BAD for checked in checks)
 
 
 def _say(text: str) -> None:
-    print(f"  {text}", file=sys.stderr, flush=True)
+    say(f"  {text}", console=progress_console())

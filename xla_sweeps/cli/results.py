@@ -19,7 +19,7 @@ from xla_sweeps.config.values import path_of, quantity_in
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report import row_cells, study
 from xla_sweeps.report.export import csv_text, write_chart, write_json, write_parquet, write_text
-from xla_sweeps.report.terminal.console import progress_bar, warn
+from xla_sweeps.report.terminal.console import progress_bar, progress_console, say, warn
 from xla_sweeps.report.terminal.tables import show_reasons, show_rows, show_tables
 from xla_sweeps.store.filter import matching, no_match, parse_filter, results_alone
 from xla_sweeps.store.rows import load, require
@@ -105,7 +105,7 @@ def _show(options: argparse.Namespace) -> int:
     every = results_alone(table, options.where)
     table = matching(every if price is None else add_price(every, price), chosen)
     if chosen is not None and not table.num_rows:
-        print(no_match(options.where, every.num_rows), file=sys.stderr)
+        say(no_match(options.where, every.num_rows), console=progress_console())
     if options.raw:
         with progress_bar("reading blocks"):
             table, problems = blocks_of(Store(options.dir), table["trial_id"])
@@ -126,7 +126,7 @@ def _show(options: argparse.Namespace) -> int:
     elif form in ("markdown", "latex"):
         write_text(row_cells.rows_text(form, rows_of(table), price), output)
     elif form == "svg":
-        print(write_chart(rows_of(table), output or Path("speedups.svg")))
+        say(str(write_chart(rows_of(table), output or Path("speedups.svg"))))
     elif form == "parquet" and output is not None:
         write_parquet(table, output)
     elif form == "json":
@@ -154,7 +154,7 @@ def import_command(arguments: Sequence[str]) -> int:
     compared = sum(row.speedup.value is not None for row in done.rows)
     verb = "replaced" if done.replaced else "wrote"
     models = count_noun(len({row.trial.model for row in done.rows}), "model")
-    print(
+    say(
         f"{count_noun(done.figures, 'figure')} of {models}: {count_noun(len(done.rows), 'row')}, "
         f"{compared} of them with a speedup over eager; {verb} {done.path}"
     )

@@ -26,7 +26,7 @@ from xla_sweeps.config.values import folder_of, text
 from xla_sweeps.errors import LEFT_CODE, ConfigError, StoreError, XlaSweepsError
 from xla_sweeps.report.json_progress import JsonSweep
 from xla_sweeps.report.run_content import SUMMARY_KEYS, run_summary
-from xla_sweeps.report.terminal.console import paragraph, warn
+from xla_sweeps.report.terminal.console import paragraph, progress_console, say, warn
 from xla_sweeps.report.terminal.progress import SweepProgress
 from xla_sweeps.report.terminal.sweep_summary import show_plan, show_sweep
 from xla_sweeps.report.wandb.credentials import require_login
@@ -236,7 +236,8 @@ def _show_plan(request: Request, plan: Plan) -> None:
         left_s=time_left(left, past=plan.costs, slots=request.slot_count) if estimated else None,
         timed_s=sum(task.timed_s * task.wanted for task in wanted) / request.slot_count,
     )
-    print(script, end="", file=sys.stderr)
+    if script:
+        say(script.rstrip("\n"), console=progress_console())
 
 
 _EXAMPLES = 100  # combinations that are tried for one that is not refused
@@ -366,7 +367,7 @@ def _launch_agents(options: Options) -> int:
     path = wandb_agents.create(options.file, override_values(options.overrides), results_dir)
     words = [path, *(folder.words if folder else ())]
     join = shlex.join(["xla-sweeps", "agents", *words])
-    print(f"created {path}; to join from another machine: {join}", file=sys.stderr)
+    say(f"created {path}; to join from another machine: {join}", console=progress_console())
     for name, value in options.launching.items():
         words.append(f"--{name}" if value is True else f"--{name}={value}")
     return agents_command([*words, f"--results-dir={results_dir}"])

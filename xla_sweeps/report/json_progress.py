@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -113,6 +114,6 @@ def _text_of(show: Callable[[], None]) -> str:
 
 
 def _tell(event: str, **facts: Any) -> None:
-    line = msgspec.json.encode({"event": event, **facts})
+    document = msgspec.json.decode(msgspec.json.encode({"event": event, **facts}))
     with contextlib.suppress(OSError):  # a reader that left never stops a measurement
-        print(line.decode(), flush=True)
+        print(json.dumps(document), flush=True)

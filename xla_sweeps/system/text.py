@@ -37,13 +37,21 @@ CREDENTIALS_RULE = (
 )
 
 
+_COMMAND = re.compile(r"##(?=(?:vso)?\[)|^ *:(?=:)")
+"""Beginning of what a job's log would obey: `##[`, `##vso[`, and `::` at the start of a line."""
+
+
 def displayable(text: object) -> str:
-    """Text without control, format and direction characters; white space becomes spaces."""
-    return "".join(
+    """Text in which nothing commands a terminal or a job's log; white space becomes spaces.
+
+    Control, format and direction characters are left out.
+    """
+    line = "".join(
         " " if character.isspace() else character
         for character in str(text)
         if character.isspace() or character.isprintable()
     )
+    return _COMMAND.sub(lambda match: f"{match[0]} ", line)
 
 
 def count_noun(number: int, noun: str) -> str:

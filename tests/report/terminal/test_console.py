@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import io
 import queue
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from xla_sweeps.errors import BUG_CODE, ConfigError
 from xla_sweeps.report.terminal import console
@@ -29,6 +31,25 @@ def test_a_bar_is_not_shown_without_a_terminal(capsys: pytest.CaptureFixture[str
     with progress_bar("making") as advance:
         advance(1, 2)
     assert capsys.readouterr() == ("", "")
+
+
+def test_no_line_commands_a_terminal_or_the_log_of_a_job(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    console.say("in /tmp/\x1b]0;owned\x07\x9b\n::error::boo")
+    console.paragraph(f"{'x' * 118} ::error::boo")
+    assert capsys.readouterr().out == (
+        f"in /tmp/]0;owned\n: :error::boo\n{'x' * 118}\n  : :error::boo\n"
+    )
+
+
+def test_the_title_of_a_bar_is_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Console(file=io.StringIO(), force_terminal=True, color_system=None)
+    monkeypatch.setattr(console, "ui_mode", lambda asked: "live")
+    monkeypatch.setattr(console, "progress_console", lambda: screen)
+    with console.progress_bar("reading [red]a[/b] \x1b]0;owned\x07"):
+        pass
+    assert "reading [red]a[/b] ]0;owned" in screen.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_errors_are_reported_in_one_line_with_their_exit_code(

@@ -94,7 +94,10 @@ def test_a_name_in_the_progress_cannot_control_the_terminal(
     with SweepProgress("evil\x1b]0;x\x07", ["cpu"], ui="plain") as board:
         board.running("cpu", "model=\x1b[31m\u202eevil", tmp_path / "log")
         board.show_end("cpu", "m", "ok", "\x1b[2J")
-    assert not re.search("[\x1b\x07\u202e]", capsys.readouterr().err)
+    with TrialProgress(ui="plain") as trial:
+        trial.trial_started("m", replicates=1, log=tmp_path / "\x1b]0;x\x07")
+        drawn = block_text(trial)
+    assert not re.search("[\x1b\x07\u202e]", capsys.readouterr().err + drawn)
 
 
 BUSY = (

@@ -129,6 +129,7 @@ class Heartbeat:
 @contextlib.contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
     """A bar on standard error while the work lasts, or lines where it is no terminal."""
+    from rich.markup import escape
     from rich.progress import Progress
 
     if ui_mode("auto") != "live":
@@ -146,7 +147,7 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
             yield advance
         return
     with Progress(console=progress_console(), transient=True) as progress:
-        task = progress.add_task(title, total=None)
+        task = progress.add_task(escape(displayable(title)), total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
@@ -197,9 +198,10 @@ def warn(*messages: str, console: Console | None = None) -> None:
 
 
 def say(text: str, style: str = "", *, console: Console | None = None) -> None:
-    """Print a text in one line, which a terminal wraps, on standard output or that console."""
+    """Print lines, which a terminal wraps, on standard output or that console."""
     console = console or results_console()
-    console.print(Text(text, style=style), soft_wrap=True)
+    lines = map(displayable, text.split("\n"))
+    console.print(Text("\n".join(lines), style=style), soft_wrap=True)
 
 
 def empty_table(

@@ -127,7 +127,7 @@ class TrialProgress(LiveBlock):
     def trial_started(self, title: str, *, replicates: int, log: Path) -> None:
         """A trial begins; the libraries' output goes to the log."""
         self._title = f"{self._part}{displayable(title)}"
-        self._log, self._replicates = str(log), replicates
+        self._log, self._replicates = displayable(log), replicates
         self._started = time.monotonic()
         self.start()
         self.line("start", f"{self._title}  replicates={replicates}  log={log}")

@@ -52,7 +52,7 @@ def show_plan(
     """
     left = [(words, replicates) for words, replicates in trials if replicates]
     for words, _ in left:
-        print(shlex.join(["python", "-m", "xla_sweeps", *words]))
+        console.say(shlex.join(["python", "-m", "xla_sweeps", *words]))
     count = len(left) if search is None else search
     screen = console.progress_console()
     if search is not None:
