@@ -25,7 +25,7 @@ from xla_sweeps.schema.row import COLUMNS, ComparisonRow, row_dict
 NUMBERS = (None, 0.0, 1.0, -2.0, 0.1, 1 / 3, 1e-5, 3e-300, 1e15, 1e16, 1e20, 123456789.123, 1e-4)
 WORDS = (
     *("", "plain", "a,b", 'say "x"', "two\nlines", "=1+1", "-x,y", "+", "@sum", "\t=1", "\r=1"),
-    *("é ✕", "a;=1+1"),
+    *("é ✕", "a;=1+1", "\n=1", "\uff1d1+1", "\uff20sum"),
 )
 
 
@@ -43,7 +43,7 @@ def test_cells_are_read_back_and_semicolons_are_quoted(rows: list[ComparisonRow]
     text = csv_text([row_dict(row) for row in rows], tuple(COLUMNS))
     assert ',"a;=1+1",' in text
     read = [line["note"] for line in csv.DictReader(io.StringIO(text, newline=""))]
-    formulas = ("=", "+", "-", "@", "\t", "\r")
+    formulas = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff20")
     wanted = [f"'{word}" if word[:1] in formulas else word for word in WORDS]
     assert read[len(NUMBERS) :] == wanted
 

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     import pyarrow
 
 
+FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+"""Characters at whose sight a spreadsheet takes a cell for a formula; the last ones are wide."""
+
+
 def write_text(text: str, output: Path | None) -> None:
     """Write to a file, as `replace`, or to standard output, where a terminal gets no controls."""
     if output is not None:
@@ -97,6 +101,6 @@ def replace(output: Path, content: bytes) -> None:
 def _cell(value: object) -> str:
     if not isinstance(value, str):
         return "" if value is None else str(value)
-    text = f"'{value}" if value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+    text = f"'{value}" if value.startswith(FORMULAS) else value
     quoted = text.replace('"', '""')
     return f'"{quoted}"' if set(text) & set(',;"\r\n') else text

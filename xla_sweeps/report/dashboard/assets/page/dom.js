@@ -198,7 +198,7 @@ export function flagMeaning(flag) {
 
 /** A cell of a CSV file. Text that a spreadsheet would read as a formula gets a leading apostrophe. @param {string} text */
 export function csvCell(text) {
-  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  const safe = /^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/.test(text) ? `'${text}` : text;
   return /["\r\n,;]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
