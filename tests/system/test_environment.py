@@ -58,6 +58,9 @@ def test_the_measuring_process_sees_its_device_and_no_secret() -> None:
     assert on_cpu["CUDA_VISIBLE_DEVICES"] == "-1"
 
 
+CACHE = "--tf_xla_persistent_cache_directory=here"
+
+
 @pytest.mark.parametrize(
     ("given", "kept", "dropped"),
     [
@@ -65,6 +68,8 @@ def test_the_measuring_process_sees_its_device_and_no_secret() -> None:
         ("--xla_dump_to /etc", "", ["--xla_dump_to", "/etc"]),
         ("/tmp/flags", "", ["/tmp/flags"]),
         ("--xla_new_thing=../x", "", ["--xla_new_thing=../x"]),
+        (f"{CACHE} --xla_cpu_x=1", "--xla_cpu_x=1", [CACHE]),
+        ('--xla_a="1"--xla_dump_to=here', "", ['--xla_a="1"--xla_dump_to=here']),
         ("--xla_gpu_cuda_data_dir=/c", "--xla_gpu_cuda_data_dir=/c", []),
     ],
 )
@@ -85,6 +90,9 @@ def test_a_flag_that_names_a_file_reaches_no_trial(
         *(("JAX_DUMP_IR_TO", "here"), ("TORCH_TRACE", "here"), ("TORCH_LOGS_OUT", "log.txt")),
         *(("TF_DUMP_GRAPH_PREFIX", "g"), ("TORCH_COMPILE_DEBUG", "1"), ("TRITON_DUMP_DIR", "d")),
         ("NCCL_TOPO_FILE", "topology.xml"),
+        *(("PYTORCH_TUNABLEOP_FILENAME", "t.csv"), ("TORCHINDUCTOR_WORKER_LOGPATH", "log")),
+        *(("TORCHINDUCTOR_PROFILE_OUTPUT", "p"), ("TF_CPP_VLOG_FILENAME", "v.log")),
+        *(("CUDNN_LOGDEST_DBG", "d.log"), ("TORCHINDUCTOR_ENABLED_METRIC_TABLES", "overview")),
         ("MALLOC_CONF", "prof:true,prof_prefix:/home/alice/heap"),
     ],
 )

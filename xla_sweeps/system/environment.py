@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from xla_sweeps.errors import ConfigError, StoreError
-from xla_sweeps.schema.backend import Backend, backends
+from xla_sweeps.schema.backend import NAMES_FILES, Backend, backends
 from xla_sweeps.system import devices as machine
 from xla_sweeps.system import nvml
 from xla_sweeps.system.devices import Device, read_or_empty
@@ -57,15 +57,10 @@ _HARMLESS = (
 )
 """Paths, log levels, caches and the way to the network: not recorded, and in no identity."""
 
-_NAMES_FILES = re.compile(
-    r"(?!--)"  # a file that holds flags
-    r"|--(?!xla_gpu_cuda_data_dir\b)\w*(?:dump|_dir\b|_path\b|_file\b|_to\b|_from\b)"
-    r"|--(?!xla_gpu_cuda_data_dir\b)\w+=.*/"
-)
-"""Flags of XLA that name files."""
-
 _FOR_FILES = re.compile(
-    r".*(?:DUMP|TRACE(?![A-Z])|LOGS_OUT|COMPILE_DEBUG|_(?:DIR|FILE|PREFIX|TO)$).*", re.I
+    r".*(?:DUMP|TRACE(?![A-Z])|LOGS_OUT|LOGDEST|COMPILE_DEBUG|METRIC_TABLES|(?<!PRO)FILE|PATH"
+    r"|_(?:DIR|OUTPUT|PREFIX|TO)$).*",
+    re.I,
 )
 """Variables of libraries that write files, or name them."""
 
@@ -226,12 +221,19 @@ def _flags(environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
             continue
         if name in holding_flags:
             words = value.split()
-            unsafe = [word for word in words if _NAMES_FILES.match(word)]
+            unsafe = [word for word in words if _names_files(word)]
             dropped += unsafe
             value = " ".join(word for word in words if word not in unsafe) if unsafe else value
         if value:
             kept[name] = value
     return kept, dropped
+
+
+def _names_files(word: str) -> bool:
+    """True for a flag of XLA that names a file, or a file that holds flags."""
+    if not word.startswith("--") or word.partition("=")[0] == "--xla_gpu_cuda_data_dir":
+        return not word.startswith("--")
+    return "/" in word or any(map(NAMES_FILES.search, word.split("=")))
 
 
 def packages_of(backend: Backend) -> dict[str, tuple[str, ...]]:
