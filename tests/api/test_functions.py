@@ -114,6 +114,7 @@ from xla_sweeps.api import functions, supervisor
 program, ignored, signals = sys.argv[1], sys.argv[2].split(), sys.argv[3:]
 for name in ignored:
     signal.signal(getattr(signal, name), signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {{getattr(signal, name)}})
 dies = "dies" in signals and signals.pop()
 for _ in range(1100 if ignored else 0):  # more open files than `select` takes
     os.dup(2)
@@ -175,6 +176,25 @@ def test_interrupts_and_deaths_end_the_command_and_save_what_was_measured(
     path = next(tmp_path.glob("results/records/*/*.json"))
     assert json.loads(path.read_bytes())["rounds"]
     wait_for(lambda: not working_in(tmp_path), 60)
+
+
+def test_an_interrupt_while_the_command_is_started_leaves_nothing_running(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started = []
+
+    def start(*words: Any, **options: Any) -> subprocess.Popen[bytes]:
+        started.append(popen(*words, **options))
+        signal.raise_signal(signal.SIGINT)
+        return started[0]
+
+    popen = subprocess.Popen
+    monkeypatch.setattr(supervisor, "ENDING_S", 0.1)
+    monkeypatch.setattr(subprocess, "Popen", start)
+    with pytest.raises(KeyboardInterrupt):
+        xs.measure("mobilenet_v1", **LONG)
+    assert started[0].poll() is not None
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_a_refusal_is_told_where_sigchld_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,8 +55,9 @@ def run(
     assignment = Assignment(parent=os.getpid(), says_code=True)
     environment |= {"COLUMNS": "120", **assignment.environment()}
     output: list[str] = []
-    with tempfile.TemporaryFile() as errors:
+    with contextlib.ExitStack() as opened, _interruptible() as take_interrupts:
         with refusing("the command cannot be started"):
+            errors = opened.enter_context(tempfile.TemporaryFile())
             process = subprocess.Popen(
                 python_command("xla_sweeps", *words),
                 stdin=subprocess.DEVNULL,
@@ -73,8 +74,8 @@ def run(
                 follow(json.loads(line))
 
         try:
-            with _interruptible():
-                _read(process, take)
+            take_interrupts()
+            _read(process, take)
         finally:
             _end(process)
         errors.seek(0)
@@ -101,17 +102,32 @@ def document(words: Sequence[str]) -> Any:
 
 
 @contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """Take SIGINT during a `with` block, also where a shell or a service had it ignored."""
-    is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        yield
+def _interruptible() -> Iterator[Callable[[], object]]:
+    """Take SIGINT during a `with` block, also where it was ignored or blocked before.
+
+    It is kept back until what this yields is called, as it would lose a process that is being
+    started.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before is None:
+        yield lambda: None
         return
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    early: list[int] = []
+
+    def take() -> None:
+        is_ignored = before is signal.SIG_IGN
+        signal.signal(signal.SIGINT, signal.default_int_handler if is_ignored else before)
+        if early:
+            signal.raise_signal(signal.SIGINT)
+
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
-        yield
+        signal.signal(signal.SIGINT, lambda number, frame: early.append(number))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        yield take
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, before)
 
 
 def _read(process: subprocess.Popen[bytes], take: Callable[[str], None]) -> None:
