@@ -302,6 +302,20 @@ def test_a_run_stopped_in_the_page_is_resumed_and_sigterm_saves_it_and_leaves_no
 
 
 @pytest.mark.exhaustive
+def test_agents_of_a_command_that_is_killed_stop_and_save_their_trial(
+    server: WandbServer, tmp_path: Path
+) -> None:
+    sweep = create(server, tmp_path, **ONE)
+    running = agents(server, tmp_path, sweep, worker="wait-at:4")
+    assert wait_until(lambda: any(run.history for run in server.runs.values()))
+    running.kill()
+    running.communicate()
+    assert wait_until(lambda: not processes(str(tmp_path)) + processes(f"tester/p/{sweep.name}"))
+    ((record,),) = Store(tmp_path / "results").load().records.values()
+    assert record.status == "interrupted"
+
+
+@pytest.mark.exhaustive
 def test_an_agent_that_gives_up_makes_the_command_fail(server: WandbServer, tmp_path: Path) -> None:
     sweep = create(server, tmp_path)
     running = agents(server, tmp_path, sweep, "--max-failed", "2", worker="segv:graph segv:xla")

@@ -33,6 +33,7 @@ from xla_sweeps.sweeps.launchers.slots import Slot, job_environment, place_of, p
 from xla_sweeps.system.files import replace_whole, scratch_folder
 from xla_sweeps.system.leases import to_prepare
 from xla_sweeps.system.process import (
+    PYTHON,
     Assignment,
     StopSignals,
     kill_tree,
@@ -70,6 +71,14 @@ PATH_PATTERN = re.compile(r"[\w.-]+/[\w. -]+/[\w-]+")
 _CREATED = re.compile(r"wandb agent '?([^'\s\x1b]+/[^'\x1b]+?/[\w-]+)")
 
 _GAVE_UP = "consecutive failed runs"
+
+_DYING = """
+import runpy, signal, sys
+from xla_sweeps.system.process import die_with_parent
+die_with_parent(int(sys.argv.pop(1)), signal.SIGTERM)
+runpy.run_module("wandb", run_name="__main__", alter_sys=True)
+"""
+"""Runs `wandb` so that it stops, and stops its trial, when this process ends in whatever way."""
 
 SHIM = """#!/usr/bin/env bash
 # The interpreter that the agent starts, in the folder that we were in. A child that a signal killed
@@ -194,7 +203,8 @@ def _start(
         "WANDB_AGENT_KILL_DELAY": str(TERM_TIMEOUT_S),
     }
     limits = (f"--term-timeout={TERM_TIMEOUT_S}", f"--max-consecutive-failed-runs={max_failed}")
-    command = python_command("wandb", "agent", "--forward-signals", *limits, path)
+    parent = str(os.getpid())
+    command = [*PYTHON, "-c", _DYING, parent, "agent", "--forward-signals", *limits, path]
     with log.open("ab") as output:
         process = start_process(
             command, output=output, environment=environment, cores=slot.cores, folder=log.parent
