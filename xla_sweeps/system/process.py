@@ -159,12 +159,13 @@ def children(pid: int, *, root: Path = Path("/")) -> list[int]:
     return pids
 
 
-def heed_signals() -> None:
+def heed_signals(*more: signal.Signals) -> None:
     """Let this process be ended, and hear of its children, whatever was ignored or blocked before.
 
     A shell's background jobs ignore SIGINT, and daemons SIGCHLD, which hides how a child has ended.
+    `more` signals are not ignored either.
     """
-    for number in (*_ALWAYS, signal.SIGCHLD):
+    for number in (*_ALWAYS, signal.SIGCHLD, *more):
         if signal.getsignal(number) is signal.SIG_IGN:
             is_interrupt = number is signal.SIGINT
             signal.signal(number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 import threading
 from collections import Counter
 from concurrent.futures import Future
@@ -402,3 +403,19 @@ def test_without_slurm_the_error_says_where_to_run_it(
     monkeypatch.setenv("PATH", "")
     with pytest.raises(ConfigError, match="sbatch not found; run this on a login node"):
         SlurmLauncher(quick_launch(results=tmp_path))
+
+
+def test_a_task_heeds_the_signals_of_slurm_whatever_its_daemon_ignores_or_blocks(
+    tmp_path: Path,
+) -> None:
+    program = (
+        "import sys\nfrom signal import *\nfrom xla_sweeps.sweeps.launchers import slurm_task\n"
+        "for number in (SIGCHLD, SIGTERM, SIGUSR1): signal(number, SIG_IGN)\n"
+        "pthread_sigmask(SIG_BLOCK, valid_signals())\nslurm_task.main()\n"
+        "print(*(getsignal(one).name for one in (SIGCHLD, SIGTERM, SIGUSR1)))\n"
+        "print(pthread_sigmask(SIG_BLOCK, ()))"
+    )
+    jobs = tmp_path / "jobs.json"
+    jobs.write_text("[[]]")
+    done = run_program(sys.executable, "-c", program, jobs, more={"SLURM_ARRAY_TASK_ID": "0"})
+    assert done.stdout.splitlines() == ["SIG_DFL SIG_DFL SIG_DFL", "set()"]

@@ -37,7 +37,7 @@ from xla_sweeps.sweeps.launchers.slots import ahead_on, slots_for
 from xla_sweeps.system.devices import free_memory_bytes
 from xla_sweeps.system.files import replace_whole
 from xla_sweeps.system.leases import to_prepare
-from xla_sweeps.system.process import StopSignals
+from xla_sweeps.system.process import StopSignals, heed_signals
 
 MAX_RESTARTS = 20
 
@@ -114,6 +114,7 @@ def _ahead_here(asked: int) -> tuple[int, Collection[str]]:
 
 def main() -> int:
     """Run the jobs of this task that have not ended; 143 where it was stopped before they had."""
+    heed_signals(signal.SIGUSR1)
     parser = argparse.ArgumentParser()
     parser.add_argument("jobs", type=Path)
     parser.add_argument("--ahead", type=int, default=0)
