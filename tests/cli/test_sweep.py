@@ -145,20 +145,20 @@ def test_a_failure_is_retried_as_often_as_the_policy_allows_and_counted_by_class
     assert len(records(tmp_path)) == 2
 
 
-def test_a_trial_whose_process_dies_is_recorded_each_time_and_given_up_after_the_second(
+def test_a_trial_whose_process_is_killed_twice_is_left_and_measured_by_the_next_run(
     tmp_path: Path,
 ) -> None:
     definition(tmp_path, model={"value": "resnet50"})
-    done = sweep(tmp_path, XLA_SWEEPS_FP="claim.after:kill:1", code=0)
-    assert done.stdout.startswith("mine: 1 trial: 1 crashed\n")
+    done = sweep(tmp_path, XLA_SWEEPS_FP="claim.after:kill:1", code=3)
+    assert done.stdout.startswith("mine: 1 trial: 1 killed\n")
     deaths = records(tmp_path)
-    assert [str(record.status) for record in deaths] == ["crashed", "crashed"]
+    assert [str(record.status) for record in deaths] == ["killed", "killed"]
     for record in deaths:
         assert record.failure
         assert "own process died: SIGKILL" in record.failure.message
-    assert "1 done, 0 to measure" in sweep(tmp_path, "--dry-run").stderr, "crashed is final"
-    assert sweep(tmp_path, "--retry", "crashed").returncode == 0
-    assert Counter(str(record.status) for record in records(tmp_path)) == {"crashed": 2, "ok": 1}
+    assert "0 done, 1 to measure" in sweep(tmp_path, "--dry-run").stderr
+    assert sweep(tmp_path).returncode == 0
+    assert Counter(str(record.status) for record in records(tmp_path)) == {"killed": 2, "ok": 1}
 
 
 def test_a_quick_sweep_plans_an_aa_pair_and_every_fourth_trial_twice(tmp_path: Path) -> None:

@@ -249,7 +249,9 @@ class SweepMachine(RuleBasedStateMachine):
 
     @rule(
         holder=consumes(holders),
-        status=st.sampled_from(["ok", "contaminated", "interrupted", "build_error", "crashed"]),
+        status=st.sampled_from(
+            ["ok", "contaminated", "interrupted", "build_error", "crashed", "killed"]
+        ),
     )
     def publish(self, holder: dict[str, Any], status: str) -> None:
         """It saves its record, which is acknowledged."""

@@ -75,11 +75,11 @@ def test_a_worker_that_is_killed_costs_its_own_mode_and_no_more(
     (record,) = records(results)
     statuses = [outcome.status for outcome in record.modes.values()]
     if how_many == 2:
-        assert record.status is Status.CRASHED
+        assert record.status is Status.KILLED
         complete = {"block": 5, "finished": 8}.get(point, 0)
         assert len(record.rounds) == complete
         return
-    assert sorted(statuses) == sorted([Status.CRASHED, Status.OK]), output
+    assert sorted(statuses) == sorted([Status.KILLED, Status.OK]), output
     (alive,) = [label for label, outcome in record.modes.items() if outcome.status is Status.OK]
     assert record.modes[alive].latencies_s
     assert len([round_ for round_ in record.rounds if alive in round_.order]) >= 8

@@ -29,7 +29,6 @@ from xla_sweeps.cli.check import examine
 from xla_sweeps.schema.comparisons import is_aa_pair
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.store.store import Store
-from xla_sweeps.sweeps.outcomes import MAX_DEATHS
 
 SWEEP, QUICK_SWEEP = (str(SUPPORT / name) for name in ("fake_sweep.py", "quick_sweep.py"))
 
@@ -176,8 +175,6 @@ def disturb_drivers(seconds: float, seed: int, *, trials: int, real: bool, ahead
         assert acknowledged <= stored, "something acknowledged is lost"
         final = Counter(
             [record.status for record in group].count(Status.OK)
-            # two real deaths are final as well, where they are recorded
-            or int(sum(record.status is Status.CRASHED for record in group) >= MAX_DEATHS)
             for group in loaded
             if not is_anchor(group[0]) and not is_aa_pair(*group[0].trial.modes)
         )

@@ -116,6 +116,7 @@ def in_turn(**statuses: str) -> Cluster:
         ("oom_gpu", {"oom_gpu": 1}),
         ("compile_error", {"compile_error": 2}),
         ("crashed", {"crashed": 2}),
+        ("killed", {"killed": 2}),
         ("timeout", {"timeout": 2}),
         ("oom_host", {"oom_host": 2}),
         ("contaminated", {"contaminated": 2}),

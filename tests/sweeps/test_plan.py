@@ -39,6 +39,12 @@ def test_what_is_missing_of_a_trial_does_not_depend_on_the_order_of_its_records(
     assert counting(outcomes, [Status.CRASHED]) == [Status.OK]
 
 
+def test_a_trial_that_was_killed_twice_waits_for_the_next_run_which_measures_it_again() -> None:
+    assert missing([Status.KILLED], replicates=1) == 1
+    assert missing([Status.KILLED] * 2, replicates=1) == 0
+    assert counting([Status.KILLED] * 2 + [Status.CRASHED], ()) == [Status.CRASHED]
+
+
 def test_accepted_records_need_no_repetition() -> None:
     accepted = (Status.OK, Status.CONTAMINATED)
     assert missing([Status.CONTAMINATED], replicates=1) == 1
@@ -54,9 +60,10 @@ def test_accepted_records_need_no_repetition() -> None:
 
 def test_contaminated_records_tell_how_long_a_trial_takes_and_unfinished_ones_do_not() -> None:
     records = [
-        make_record(status=Status(word)) for word in ("contaminated", "infra", "interrupted")
+        make_record(status=Status(word))
+        for word in ("contaminated", "infra", "interrupted", "killed")
     ]
-    entries = {word: [record_facts(record)] for word, record in zip("abc", records, strict=True)}
+    entries = {word: [record_facts(record)] for word, record in zip("abcd", records, strict=True)}
     assert costs_of(Runs(entries)) == {"resnet50": 60.0}
     del entries["a"]
     assert costs_of(Runs(entries)) == {}

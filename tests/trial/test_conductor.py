@@ -135,7 +135,7 @@ def test_a_death_while_measuring_keeps_the_complete_rounds(
     notes = Notes()
     result = conduct(tmp_path, f"die-at:{rounds}", notes=notes)
     assert not result.finished
-    assert result.status is Status.CRASHED
+    assert result.status is Status.KILLED
     assert [round_.round for round_ in result.rounds] == list(range(rounds))
     assert sum(len(told) for told in notes.of("rounds")) == rounds
 
@@ -343,11 +343,11 @@ def test_a_worker_that_is_lost_while_it_warms_up_again_loses_no_round(
     assert len(result.rounds) == EIGHT.rounds_min
     assert {outcome.warmup_calls for outcome in result.modes.values()} == {0}
     if other == "xla":  # in the same worker
-        assert (result.finished, result.status) == (False, Status.CRASHED)
+        assert (result.finished, result.status) == (False, Status.KILLED)
     else:
         assert result.finished
         statuses = {label: outcome.status for label, outcome in result.modes.items()}
-        assert statuses == {"graph": Status.CRASHED, "jax_xla": Status.OK}
+        assert statuses == {"graph": Status.KILLED, "jax_xla": Status.OK}
 
 
 def test_workers_of_several_backends_load_them_side_by_side(tmp_path: Path) -> None:
@@ -358,7 +358,7 @@ def test_workers_of_several_backends_load_them_side_by_side(tmp_path: Path) -> N
     assert len(list(meeting.iterdir())) == 2
     assert result.seconds["import"] == 2.5
     lost = conduct(tmp_path, "die-loading", modes=("graph", "jax_xla"))
-    assert lost.status is Status.CRASHED
+    assert lost.status is Status.KILLED
     alone = conduct(tmp_path, "die-loading", modes=("graph",))
     assert alone.finished, "a single worker loads it in its first request"
 
@@ -409,7 +409,7 @@ def test_a_worker_that_is_killed_ends_its_own_modes_and_the_others_go_on(
     lost = {"graph", "xla"} if killed == 0 else {"graph_2", "xla_2"}
     kept = set(PAIRS) - lost
     assert result.finished
-    assert {label for label in PAIRS if result.modes[label].status is Status.CRASHED} == lost
+    assert {label for label in PAIRS if result.modes[label].status is Status.KILLED} == lost
     assert {label for label in PAIRS if result.modes[label].status is Status.OK} == kept
     assert [set(round_.order) for round_ in result.rounds[:4]] == [set(PAIRS)] * 4
     assert all(set(round_.order) == kept for round_ in result.rounds[4:])

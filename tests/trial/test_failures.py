@@ -168,7 +168,8 @@ def test_a_known_text_is_one_line_with_what_to_do(
     [
         (-11, Phase.COMPILE, {}, Status.CRASHED, "SIGSEGV"),
         (-9, Phase.MEASURE, {"oom_kills": 1}, Status.OOM_HOST, "SIGKILL"),
-        (-9, Phase.MEASURE, {}, Status.CRASHED, "SIGKILL"),
+        (-9, Phase.MEASURE, {}, Status.KILLED, "SIGKILL"),
+        (-15, Phase.COMPILE, {}, Status.KILLED, "SIGTERM"),
         (-6, Phase.BUILD, {"log_tail": "what(): std::bad_alloc"}, Status.OOM_HOST, "SIGABRT"),
         (-9, Phase.COMPILE, {"killed_for": "timeout"}, Status.TIMEOUT, "timeout"),
         (-9, Phase.BUILD, {"killed_for": "memory"}, Status.OOM_HOST, "memory_limit"),
@@ -191,6 +192,19 @@ def test_the_last_words_of_a_process_that_ends_itself_are_its_reason() -> None:
     status, failure = diagnose_end(Phase.COMPILE, 1, log_tail=log)
     assert status is Status.CRASHED
     assert failure.message == f"the process died in stage 'compile': {reason}"
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("[Errno 28] No space left on device", "may be full"),
+        ("/t/main.so: failed to map segment from shared object", "may be mounted noexec"),
+    ],
+)
+def test_a_temporary_folder_that_takes_no_code_is_named(text: str, hint: str) -> None:
+    _, failure = diagnose_exception(Phase.COMPILE, "OSError", text)
+    assert hint in failure.hint
+    assert "TMPDIR" in failure.hint
 
 
 def test_a_timeout_names_the_option_that_raises_it() -> None:

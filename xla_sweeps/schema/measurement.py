@@ -65,6 +65,8 @@ class Status(StrEnum):
     """A stage took longer than its deadline."""
     CRASHED = "crashed"
     """The measuring process died."""
+    KILLED = "killed"
+    """A process of the trial was killed from outside; measured again."""
     INFRA = "infra"
     """A defect of the machine or of the installation; measured again."""
     INTERRUPTED = "interrupted"
@@ -73,7 +75,7 @@ class Status(StrEnum):
     """Not measured, because a mode that it needs failed."""
 
 
-UNFINISHED = (Status.INTERRUPTED, Status.INFRA)
+UNFINISHED = (Status.INTERRUPTED, Status.INFRA, Status.KILLED)
 """Statuses of a mode whose measurement was not completed; it is measured again."""
 
 OUT_OF_MEMORY = (Status.OOM_GPU, Status.OOM_HOST)

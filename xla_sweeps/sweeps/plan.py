@@ -214,12 +214,12 @@ def assign_records(
         task.wanted = missing(task.outcomes, replicates=task.replicates, accepted=task.counted)
 
 
-INCONCLUSIVE = (Status.CONTAMINATED, Status.INFRA, Status.INTERRUPTED)
+INCONCLUSIVE = (Status.CONTAMINATED, Status.INFRA, Status.INTERRUPTED, Status.KILLED)
 """Statuses that say nothing about the configuration: measured again on every resume."""
 
 TRIED_TWICE = (
     *(Status.NONDETERMINISTIC, Status.TRACE_ERROR, Status.COMPILE_ERROR, Status.RUN_ERROR),
-    *(Status.OOM_HOST, Status.TIMEOUT, Status.CRASHED, Status.CACHE_DAMAGED),
+    *(Status.OOM_HOST, Status.TIMEOUT, Status.CRASHED, Status.KILLED, Status.CACHE_DAMAGED),
 )
 """Statuses that a second try may not have; the trial of any other is not tried again."""
 

@@ -92,6 +92,12 @@ _SHARED_HINT = "; {workers} processes share this GPU: a trial of fewer backends 
 
 _FULL_HINT = "the temporary folder may be full: free some space, or name another in TMPDIR"
 
+_NOEXEC_HINT = "the temporary folder may be mounted noexec: name another in TMPDIR"
+
+_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)
+
+_KILLED_HINT = "by a person, a scheduler or a memory killer: rerun to measure it again"
+
 _LOST_HINT = (
     "the device or its driver failed: check nvidia-smi, and `dmesg | grep Xid`; "
     "after a reset of the GPU, rerun to resume"
@@ -120,6 +126,8 @@ def diagnose_exception(
         return status, failure(message=told, hint=_oom_hint(status, workers))
     if "No space left on device" in text:
         return usual, failure(message=told, hint=_FULL_HINT)
+    if "failed to map segment from shared object" in text:
+        return usual, failure(message=told, hint=_NOEXEC_HINT)
     if _LOST.search(text):
         return Status.INFRA, failure(message=f"{kind}: {_line(_LOST, text)}", hint=_LOST_HINT)
     if phase is Phase.IMPORT and (missing := _LIBRARY.search(text)):
@@ -204,6 +212,9 @@ def diagnose_end(
     if phase is Phase.IMPORT and exit_code > 0:
         message = f"{backend.title} could not be loaded (exit code {exit_code})"
         return Status.INFRA, failure(kind=name, message=message, hint="see the log")
+    if -exit_code in _FROM_OUTSIDE:
+        message = f"the process was killed from outside by {name} in stage '{phase}'"
+        return Status.KILLED, failure(kind=name, message=message, hint=_KILLED_HINT)
     message = f"the process died with {name} in stage '{phase}'"
     return Status.CRASHED, failure(
         kind=name, message=message, hint="see the stack at the end of the log"

@@ -103,7 +103,7 @@ def record_death(settings: Settings, identifier: str, store: Store, detail: str)
         message=f"the trial's own process died: {detail}",
         hint="its log is in logs/sweeps; the kernel's log may name what killed it",
     )
-    result = ReplicateResult(status=Status.CRASHED, failure=failure)
+    result = ReplicateResult(status=Status.KILLED, failure=failure)
     record = make_record(settings, identifier, 0, result, environment.environment())
     at = now()
     return store.save(replace(record, started_at=at, finished_at=at))[0]

@@ -138,10 +138,10 @@ def test_a_worker_that_dies_while_it_waits_for_its_turn_costs_its_own_trial_alon
                 return
 
     records = swept(tmp_path, "--ahead", "1", count=4, seconds=4, meanwhile=kill_one_that_waits)
-    assert Counter(record.status for record in records) == {Status.OK: 4, Status.CRASHED: 1}
-    (crashed,) = (record for record in records if record.status is Status.CRASHED)
-    assert not crashed.rounds
-    statuses = {outcome.status for outcome in crashed.modes.values()}
+    assert Counter(record.status for record in records) == {Status.OK: 4, Status.KILLED: 1}
+    (killed,) = (record for record in records if record.status is Status.KILLED)
+    assert not killed.rounds
+    statuses = {outcome.status for outcome in killed.modes.values()}
     assert statuses == {Status.SKIPPED}, "none of them was its cause"
 
 

@@ -47,7 +47,7 @@ TAIL_BYTES = 2048
 _KEPT = ("results_dir", "tracker", "ui")
 """Options of a trial that say where it is kept and shown."""
 
-INCONCLUSIVE = ("locked", "contaminated", "infra", "interrupted", "stopped", "lost")
+INCONCLUSIVE = ("locked", "contaminated", "infra", "interrupted", "killed", "stopped", "lost")
 """Outcomes that are no result: the trial is measured again."""
 
 
