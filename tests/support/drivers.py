@@ -171,7 +171,10 @@ def disturb_drivers(seconds: float, seed: int, *, trials: int, real: bool, ahead
         acknowledged = {*ack.read_text().splitlines()} if ack.exists() else set()
         print({"seed": seed, "acknowledged": len(acknowledged), **done}, flush=True)
         assert acknowledged, "no record was acknowledged: nothing could have been lost"
-        stored = {f"{record.trial_id} {record.replicate}" for group in loaded for record in group}
+        every = [record for group in loaded for record in group]
+        stored = {f"{record.trial_id} {record.replicate}" for record in every}
+        if real:  # which may measure the same replicate of a trial again
+            stored = {f"{one.trial_id} {one.replicate} {one.started_at}" for one in every}
         assert acknowledged <= stored, "something acknowledged is lost"
         final = Counter(
             [record.status for record in group].count(Status.OK)

@@ -25,7 +25,7 @@ def acknowledge(save: Callable[..., Any], path: str, *given: Any, **named: Any) 
     """Save a record, and then note that it is."""
     stored = save(*given, **named)
     with Path(path).open("a") as notes:
-        notes.write(f"{stored[0].trial_id} {stored[0].replicate}\n")
+        notes.write(f"{stored[0].trial_id} {stored[0].replicate} {stored[0].started_at}\n")
     return stored
 
 
