@@ -190,3 +190,14 @@ def test_doctor_says_why_a_device_does_not_compile_and_what_to_do(
         ),
     ]
     assert all("nvvm/libdevice" in finding.fix for finding in findings[-2:])
+
+
+@pytest.mark.parametrize(
+    ("value", "warned"),
+    [(":/x", True), ("/x:", True), ("/x::/y", True), ("/x", False), ("", False)],
+)
+def test_doctor_warns_of_an_empty_part_of_pythonpath_which_is_the_current_folder(
+    value: str, warned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", value)
+    assert [finding.subject for finding in doctor._search_path()] == ["PYTHONPATH"] * warned

@@ -96,7 +96,7 @@ def diagnose(
 
 def _search_path() -> Iterator[Finding]:
     """An empty part of PYTHONPATH, as `PYTHONPATH=$PYTHONPATH:/x` makes."""
-    if "" in os.environ.get("PYTHONPATH", "x").split(os.pathsep):
+    if "" in (os.environ.get("PYTHONPATH") or "x").split(os.pathsep):
         shown = "PYTHONPATH has an empty part: Python loads modules of the current folder"
         yield Finding("warn", "PYTHONPATH", shown, "remove the colon at its start, end or middle")
 
