@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from factories import MODEL, make_contaminated, make_record
+from factories import MODEL, failed_outcome, make_contaminated, make_record
 
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.columns import AA_TAG
@@ -43,6 +43,14 @@ def test_a_trial_that_was_killed_twice_waits_for_the_next_run_which_measures_it_
     assert missing([Status.KILLED], replicates=1) == 1
     assert missing([Status.KILLED] * 2, replicates=1) == 0
     assert counting([Status.KILLED] * 2 + [Status.CRASHED], ()) == [Status.CRASHED]
+
+
+def test_a_contaminated_record_is_not_accepted_where_a_mode_was_killed() -> None:
+    modes = {"graph": make_record().modes["graph"], "xla": failed_outcome(Status.KILLED)}
+    record = make_record(status=Status.CONTAMINATED, modes=modes)
+    assert record_facts(record).outcome is Status.KILLED
+    refused = replace(record, modes={**modes, "xla": failed_outcome(Status.UNSUPPORTED_OP)})
+    assert record_facts(refused).outcome is Status.CONTAMINATED
 
 
 def test_accepted_records_need_no_repetition() -> None:

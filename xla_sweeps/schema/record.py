@@ -19,6 +19,7 @@ import msgspec
 
 from xla_sweeps.schema.comparisons import baseline_of, headline_candidates
 from xla_sweeps.schema.measurement import (
+    UNFINISHED,
     Count,
     Energy,
     Failure,
@@ -336,14 +337,19 @@ def _clean(value: Any) -> Any:
 
 
 def outcome_of(record: Record) -> Status:
-    """A record's status; where it is `ok`, that of the first headline mode that is not."""
-    if record.status is not Status.OK:
+    """A record's status; where it is `ok`, that of the first headline mode that is not.
+
+    Of a contaminated one that of a mode whose measurement was not completed.
+    """
+    if record.status not in (Status.OK, Status.CONTAMINATED):
         return record.status
     labels: Sequence[str] = list(record.modes)
     if len(labels) > 1:
         labels = (baseline_of(labels), *headline_candidates(labels))
-    modes = [record.modes[label] for label in labels]
-    return next((mode.status for mode in modes if mode.status is not Status.OK), Status.OK)
+    statuses = [record.modes[label].status for label in labels]
+    if record.status is Status.CONTAMINATED:
+        statuses = [status for status in statuses if status in UNFINISHED]
+    return next((status for status in statuses if status is not Status.OK), record.status)
 
 
 def wall_s(record: Record) -> float:
