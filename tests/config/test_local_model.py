@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -243,3 +244,39 @@ def test_the_module_of_custom_layers_is_part_of_a_keras_files_identity(here: Pat
     assert refusal("mine:build", module="mine").startswith("import=mine: applies to a .keras file")
     assert refusal("net.keras", module="nosuch").startswith("import=nosuch: no module 'nosuch'")
     assert "add trust_code=true" in refusal("net.keras", module="mine", trust_code=False)
+
+
+LAYOUTS = {
+    "own.py:build": {"own.py": "from deep import SIZE\ndef build(): ..."},
+    "own:build": {"own.py": "def build():\n    import deep"},
+    "nets/model.py:build": {
+        "nets/model.py": "from .parts import blocks\ndef build(): ...",
+        "nets/parts/__init__.py": "",
+        "nets/parts/blocks.py": "from deep import SIZE",
+    },
+    "src/net.py:build": {"src/net.py": "from deep import *\ndef build(): ..."},
+    "src/beside.py:build": {
+        "src/beside.py": "import middle\ndef build(): ...",
+        "src/middle.py": "import deep",
+    },
+}
+
+
+@pytest.mark.parametrize("path", LAYOUTS)
+def test_the_modules_that_a_source_imports_are_part_of_the_identity(path: str, here: Path) -> None:
+    for name, text in {**LAYOUTS[path], "deep.py": "import math\nSIZE = 8"}.items():
+        (here / name).parent.mkdir(parents=True, exist_ok=True)
+        (here / name).write_text(text)
+    first = spec(path).recipe["fingerprint"]
+    assert spec(path).recipe["fingerprint"] == first
+    (here / "other.py").write_text("")
+    assert spec(path).recipe["fingerprint"] == first
+    (here / "deep.py").write_text("import math\nSIZE = 9")
+    assert spec(path).recipe["fingerprint"] != first
+
+
+def test_libraries_are_no_part_of_the_identity(here: Path) -> None:
+    (here / "own.py").write_text("import json, numpy, xla_sweeps.cli.main\ndef build(): ...")
+    content = hashlib.sha256((here / "own.py").read_bytes()).digest()
+    alone = hashlib.sha256(content).hexdigest()[:16]
+    assert spec("own.py:build").recipe["fingerprint"] == f"{alone}:build"

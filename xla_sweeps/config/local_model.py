@@ -6,7 +6,6 @@ Describes it without running it.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -119,8 +118,12 @@ def _recipe(path: str, module: str | None) -> dict[str, Any]:
         own_files.check_model_file(place, where)
         source = own_files.find_source(module, f"import={module}") if module else None
         own_files.check_custom_layers(own_files.config_of(place, where), source, where)
-        files = [place, source] if source else [place]
-        recipe = {"kind": "keras", "path": str(place), "fingerprint": _fingerprint(files)}
+        files = [place, source, *own_files.imported_by(source)] if source else [place]
+        recipe = {
+            "kind": "keras",
+            "path": str(place),
+            "fingerprint": own_files.fingerprint_of(files),
+        }
         return {**recipe, "import": module} if module else recipe
     if module is not None:
         raise ConfigError(
@@ -130,14 +133,19 @@ def _recipe(path: str, module: str | None) -> dict[str, Any]:
         if not (place / "saved_model.pb").is_file():
             raise ConfigError(f"{where}: not a SavedModel, it has no saved_model.pb; {_ALLOWED}")
         files = sorted(file for file in place.rglob("*") if file.is_file())
-        fingerprint = _fingerprint(files, below=place)
+        fingerprint = own_files.fingerprint_of(files, below=place)
         return {"kind": "saved_model", "path": str(place), "fingerprint": fingerprint}
     if function := _FUNCTION.fullmatch(path):
         source, name = own_files.find_source(function["module"], where), function["function"]
         own_files.check_function(source, name, where)
         is_layer = function["module"] == catalog.LAYERS
-        files = [source, catalog.conf_dir() / "layers.yaml"] if is_layer else [source]
-        return {"kind": "function", "path": path, "fingerprint": f"{_fingerprint(files)}:{name}"}
+        more = [catalog.conf_dir() / "layers.yaml"] if is_layer else own_files.imported_by(source)
+        files = [source, *more]
+        return {
+            "kind": "function",
+            "path": path,
+            "fingerprint": f"{own_files.fingerprint_of(files)}:{name}",
+        }
     if place.is_file() and place.suffix == ".py":
         raise ConfigError(f"{where}: {own_files.function_hint(place, where)}")
     if place.is_file():
@@ -147,16 +155,6 @@ def _recipe(path: str, module: str | None) -> dict[str, Any]:
         )
         raise ConfigError(f"{where}: {unread}; {_ALLOWED}")
     raise ConfigError(f"{where}: no such file, folder or module:function; {_ALLOWED}")
-
-
-def _fingerprint(files: Iterable[Path], *, below: Path | None = None) -> str:
-    """Sixteen hex digits of the files' names and contents."""
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(str(file.relative_to(below)).encode() if below else b"")
-        with file.open("rb") as stream:
-            digest.update(hashlib.file_digest(stream, "sha256").digest())
-    return digest.hexdigest()[:16]
 
 
 def _variant(recipe: Mapping[str, Any]) -> str:

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import hashlib
 import json
 import re
 import shlex
 import sys
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from xla_sweeps.config import own_imports
 from xla_sweeps.errors import ConfigError, unknown_name
 
 MODEL_SUFFIXES = (".keras", ".h5", ".hdf5")
@@ -44,6 +47,9 @@ _MAX_CONFIG_BYTES = 2**26
 
 IMAGE_SIZES = 3
 """Height, width and channels."""
+
+INSTALLED = {"site-packages", "dist-packages"}
+"""Folders of what is installed."""
 
 _LIBRARIES = {"keras", "tensorflow", "tf_keras", "numpy", *sys.stdlib_module_names}
 
@@ -158,11 +164,41 @@ def find_source(module: str, where: str) -> Path:
     raise ConfigError(f"{where}: no module '{module}' in the current folder or installed")
 
 
-def _find_module(name: str) -> Path | None:
-    inner, folders = Path(*name.split(".")), (".", *SEARCHED.get(), *sys.path)
+def _find_module(name: str, *first: str) -> Path | None:
+    inner, folders = Path(*name.split(".")), (*first, ".", *SEARCHED.get(), *sys.path)
     places = (inner.with_suffix(".py"), inner / "__init__.py")
     files = (Path(folder, place) for folder in folders for place in places)
     return next(filter(Path.is_file, files), None)
+
+
+def imported_by(source: Path) -> list[Path]:
+    """Files of the user's own that a source imports, and these in turn, in a fixed order."""
+    file = source.resolve()
+    root = own_imports.folder_above(file, own_imports.dots_of(file))
+    own = ".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+
+    @cache
+    def find(name: str) -> Path | None:
+        if name == own:
+            return file
+        top = name.partition(".")[0]
+        if top in _LIBRARIES or top == "xla_sweeps":
+            return None
+        place = _find_module(name, str(file.parent), str(root))
+        return None if place is None or INSTALLED & {*place.parts} else place
+
+    others = sorted(name for name, _ in own_imports.files_of(own, find) if name != own)
+    return list(filter(None, map(find, others)))
+
+
+def fingerprint_of(files: Iterable[Path], *, below: Path | None = None) -> str:
+    """Sixteen hex digits of the files' names and contents."""
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(str(file.relative_to(below)).encode() if below else b"")
+        with file.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()[:16]
 
 
 def check_custom_layers(config: Any, source: Path | None, where: str) -> None:

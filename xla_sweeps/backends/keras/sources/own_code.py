@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import importlib.util
 import re
@@ -12,6 +11,7 @@ from typing import Any
 
 import keras
 
+from xla_sweeps.config.own_imports import dots_of, folder_above
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.trial.failures import error_line
 from xla_sweeps.worker.lines import users_line
@@ -77,8 +77,8 @@ def _import(name: str) -> Any:
             sys.path.insert(0, str(Path.cwd()))
         return importlib.import_module(name)
     file = Path(name).expanduser().resolve()
-    dots = _dots_of(file)
-    root = _folder_above(file, dots)
+    dots = dots_of(file)
+    root = folder_above(file, dots)
     sys.path.insert(0, str(file.parent))
     sys.path += [str(folder) for folder in (root, Path.cwd()) if file.is_relative_to(folder)]
     if dots:
@@ -91,17 +91,3 @@ def _import(name: str) -> Any:
     sys.modules[file.stem] = module
     specification.loader.exec_module(module)
     return module
-
-
-def _dots_of(file: Path) -> int:
-    """The most dots before a name that a file imports relative to its package; 0 for none."""
-    nodes = ast.walk(ast.parse(file.read_bytes()))
-    return max((node.level for node in nodes if isinstance(node, ast.ImportFrom)), default=0)
-
-
-def _folder_above(file: Path, dots: int) -> Path:
-    """The folder above the packages of a file, which lies in as many of them at least."""
-    folder = file.parents[min(dots, len(file.parents) - 1)]
-    while (folder / "__init__.py").is_file():
-        folder = folder.parent
-    return folder
