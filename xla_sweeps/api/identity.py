@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dis
+import functools
 import hashlib
 import importlib.machinery
 import importlib.util
@@ -16,10 +17,12 @@ import os
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from xla_sweeps.api.border import FOREIGN
+from xla_sweeps.config.own_files import INSTALLED, MODEL_SUFFIXES, fingerprint_of
+from xla_sweeps.config.own_imports import files_of, names_of
 
 _ATOMS: Mapping[type, Callable[[Any], bytes]] = {
     type(None): lambda value: b"",
@@ -49,8 +52,11 @@ _OF_PYTHON = {
 }
 """Names in classes and modules that Python keeps there for itself."""
 
-_TABLES = ("pandas", "polars")
-"""Libraries whose arrays have more than values: an index, names."""
+_FIXED = (tuple, frozenset, types.CodeType)
+"""Types of which the compiler makes one or two of the same, as it likes."""
+
+_ARRAYS = ("numpy", "tensorflow", "jax", "jaxlib", "torch", "keras", "tf_keras")
+"""Libraries whose arrays and tensors are their values; those of others may have names, an index."""
 
 
 def digest_of(content: Any, known: Callable[[Any], Iterable[Any] | None]) -> str:
@@ -70,8 +76,11 @@ class _Walk:
     def __init__(self, known: Callable[[Any], Iterable[Any] | None]) -> None:
         self._known = known
         self._done: dict[int, tuple[Any, bytes, int]] = {}
+        self._count = 0
         self._open: dict[int, int] = {}
-        self._contents: dict[str, bytes] = {}
+        self._find = functools.cache(_own_file)
+        self._files = functools.cache(self._read_files)
+        self._models = functools.cache(_read_models)
 
     def digest(self, value: Any) -> bytes:
         """The digest of a value; inside itself, its place on the way there.
@@ -80,10 +89,11 @@ class _Walk:
         """
         kind, key = type(value), id(value)
         if kind in _ATOMS:
-            return _hash([kind.__name__.encode(), _ATOMS[kind](value)])
+            files = self._models(value) if kind is str else ()
+            return _hash([kind.__name__.encode(), _ATOMS[kind](value), *files])
         if key in self._done:
             _, digest, number = self._done[key]
-            return _hash([b"again %d" % number, digest])
+            return digest if kind in _FIXED else _hash([b"again %d" % number, digest])
         if key in self._open:
             return b"open %d" % self._open[key]
         self._open[key] = len(self._open)
@@ -92,13 +102,14 @@ class _Walk:
         finally:
             del self._open[key]
         # The value is kept, so that no other gets its id.
-        self._done[key] = value, digest, len(self._done)
+        self._done[key] = value, digest, self._count
+        self._count += kind not in _FIXED
         return digest
 
     def _apart(self, value: Any) -> bytes:
         """The digest of a member of a set, whose order is no part of it."""
         walk = _Walk(self._known)
-        walk._open = dict(self._open)
+        walk._open, walk._files, walk._models = dict(self._open), self._files, self._models
         return walk.digest(value)
 
     def _parts(self, value: Any) -> Iterable[bytes]:
@@ -129,6 +140,8 @@ class _Walk:
             return [getattr(value, name) for name in _CODE]
         if isinstance(value, types.CellType):
             return _cell(value)
+        if isinstance(value, PurePath):
+            return type(value), str(value)
         if isinstance(value, types.MethodType):
             return value.__func__, value.__self__
         return [type(value), *(self._known(value) or _array(value) or _pickle_parts(value))]
@@ -148,8 +161,9 @@ class _Walk:
                 read = names[name]
                 is_module = isinstance(read, types.ModuleType)
                 yield name, (self._module(read, members) if is_module else read)
-            for name in _absolute(imports, str(names.get("__package__") or "")):
-                yield self._module(name, members)
+            package = str(names.get("__package__") or "")
+            loaded = {name for one in imports for name in names_of(*one, package)}
+            yield [(name, self._files(name)) for name in sorted(loaded) if self._find(name)]
         yield function.__code__, function.__defaults__, function.__kwdefaults__
         yield function.__closure__, sorted(vars(function).items())
 
@@ -161,26 +175,23 @@ class _Walk:
             yield [(name, one) for name, one in own if one or name != "__annotations__"]
 
     def _place(self, code: Any) -> Iterator[Any]:
-        """The name of a function or class, and the file that it is imported from."""
+        """The name of a function or class, and the files that it is imported from."""
         yield code.__qualname__
         if _is_importable(code):
-            yield code.__module__, self._file(code.__module__)
+            yield code.__module__, self._files(code.__module__)
 
     def _module(
         self,
-        given: types.ModuleType | str,
+        module: types.ModuleType,
         members: frozenset[str],
         seen: frozenset[str] = frozenset(),
     ) -> list[Any]:
         """A module as code reads these members of it; a library's is its name."""
-        module = sys.modules.get(given) if isinstance(given, str) else given
-        name = given if isinstance(given, str) else given.__name__
+        name, held = module.__name__, vars(module)
         if name in seen or _is_library(name):
             return [name]
-        if module is None:
-            return [name, self._files_from(name, set())]
-        held = vars(module)
-        in_memory = name != "__main__" and _file_of(name) is None
+        is_file = _file_of(name) is not None or "__path__" in held
+        in_memory = name != "__main__" and not (is_file and name in sys.modules)
         read = [one for one in sorted(held) if one in members or (in_memory and _is_own(one))]
         parts = [
             (one, self._module(part, members, seen | {name}))
@@ -188,29 +199,12 @@ class _Walk:
             else (one, part)
             for one in read
         ]
-        return [name, self._file(name), parts]
+        return [name, self._files(name), parts]
 
-    def _file(self, module: str) -> bytes:
-        """The content of the file of a module of the user's own; nothing for a library's."""
-        if module not in self._contents:
-            file = None if _is_library(module) else _file_of(module)
-            self._contents[module] = b""
-            with contextlib.suppress(OSError):
-                self._contents[module] = file.read_bytes() if file else b""
-        return self._contents[module]
-
-    def _files_from(self, module: str, seen: set[str]) -> list[Any]:
-        """The files of a module that is not loaded, and of those of the user's that it imports."""
-        if module in seen or _is_library(module):
-            return []
-        seen.add(module)
-        content = self._file(module)
-        try:
-            imports = _names_in(compile(content, module, "exec", dont_inherit=True))[2]
-        except FOREIGN:
-            return [content]
-        further = _absolute(imports, module.rpartition(".")[0])
-        return [content, *(self._files_from(name, seen) for name in further)]
+    def _read_files(self, module: str) -> bytes:
+        """A digest of the files of a module of the user's own, and of those that it imports."""
+        files = sorted(files_of(module, self._find))
+        return _hash(part for name, content in files for part in (name.encode(), content))
 
 
 def _hash(parts: Iterable[bytes]) -> bytes:
@@ -218,6 +212,17 @@ def _hash(parts: Iterable[bytes]) -> bytes:
     for part in parts:
         digest.update(len(part).to_bytes(8, "big") + part)
     return digest.digest()
+
+
+def _read_models(text: str) -> list[bytes]:
+    """Digests of the files of a model that a text names: its own, or those of a SavedModel."""
+    with contextlib.suppress(OSError, ValueError, RuntimeError):
+        place = Path(text).expanduser()
+        files = [place] if text.endswith(_MODELS) and place.is_file() else []
+        if text and (place / "saved_model.pb").is_file():
+            files = sorted(file for file in place.rglob("*") if file.is_file())
+        return [fingerprint_of([file]).encode() for file in files]
+    return []
 
 
 def _cell(cell: types.CellType) -> list[Any]:
@@ -242,13 +247,14 @@ def _pickle_parts(value: Any) -> Iterator[Any]:
 
 
 def _array(value: Any) -> list[Any] | None:
-    """Type, shape and content of an array or a tensor; None for anything else."""
+    """Type, shape, content and layout of an array or a tensor; None for anything else."""
     numpy = sys.modules.get("numpy")
     if numpy is None or not hasattr(type(value), "__array__"):
         return None
-    if type(value).__module__.partition(".")[0] in _TABLES:
+    if type(value).__module__.partition(".")[0] not in _ARRAYS:
         return None
-    if isinstance(value, numpy.ndarray) and type(value) is not numpy.ndarray:
+    is_plain = type(value) is numpy.ndarray
+    if isinstance(value, numpy.ndarray) and not is_plain:
         return None
     try:
         plain = value.detach().cpu() if hasattr(value, "detach") else value
@@ -257,19 +263,29 @@ def _array(value: Any) -> list[Any] | None:
     except FOREIGN:
         return None
     content = array.tolist() if array.dtype.hasobject else array.tobytes()
-    return [str(plain.dtype if is_short else array.dtype), array.shape, content]
+    layout = is_plain and array.flags.fnc
+    if hasattr(value, "detach"):
+        layout = plain.stride(), value.requires_grad
+    trained = getattr(value, "trainable", None)
+    return [str(plain.dtype if is_short else array.dtype), array.shape, content, layout, trained]
 
 
-def _names_in(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-    """Globals that code reads, members of objects that it names, and modules that it imports."""
-    reads, members, imports = set[str](), set[str](), set[str]()
-    for step in dis.get_instructions(code):
+_Import = tuple[int, str, tuple[str, ...]]
+"""Dots, name and members of an import."""
+
+
+def _names_in(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], frozenset[_Import]]:
+    """Globals that code reads, members of objects that it names, and its imports."""
+    reads, members, imports = set[str](), set[str](), set[_Import]()
+    steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
+    for place, step in enumerate(steps):
         if step.opname in _READS:
             reads.add(step.argval)
         elif step.opname in _MEMBERS:
             members.add(step.argval)
         elif step.opname == "IMPORT_NAME":
-            imports.add(step.argval)
+            level, given = steps[place - 2].argval, steps[place - 1].argval
+            imports.add((level, step.argval, given or ()))
     for constant in code.co_consts:
         if isinstance(constant, str):  # as of getattr
             members.add(constant)
@@ -277,12 +293,6 @@ def _names_in(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], fro
             inner = _names_in(constant)
             reads, members, imports = reads | inner[0], members | inner[1], imports | inner[2]
     return frozenset(reads), frozenset(members), frozenset(imports)
-
-
-def _absolute(imports: Iterable[str], package: str) -> list[str]:
-    """Names of imported modules, of which some may be relative to a package."""
-    within = [f"{package}.{name}".rstrip(".") for name in imports if package]
-    return sorted({name for name in [*imports, *within] if name and _file_of(name)})
 
 
 def _is_own(name: str) -> bool:
@@ -299,16 +309,23 @@ def _is_importable(code: Any) -> bool:
     return member is code
 
 
+_MODELS = (*MODEL_SUFFIXES, ".pt", ".pth", ".safetensors", ".npy", ".npz")
+"""Endings of files that hold a model, or its weights."""
+
 _PYTHON_FILES = Path(os.__file__).parent
 
 
 def _is_library(module: str) -> bool:
     """True for a module of Python's own, and for an installed one."""
-    file = _file_of(module)
-    if file is None:
-        return module.partition(".")[0] in sys.stdlib_module_names
-    installed = {"site-packages", "dist-packages"} & set(file.parts)
-    return bool(installed) or file.is_relative_to(_PYTHON_FILES)
+    file, top = _file_of(module), module.partition(".")[0]
+    if file is None or top == "xla_sweeps":
+        return top in (*sys.stdlib_module_names, "xla_sweeps")
+    return bool(INSTALLED & {*file.parts}) or file.is_relative_to(_PYTHON_FILES)
+
+
+def _own_file(module: str) -> Path | None:
+    """The file of a module of the user's own."""
+    return None if _is_library(module) else _file_of(module)
 
 
 def _file_of(module: str) -> Path | None:
@@ -318,8 +335,7 @@ def _file_of(module: str) -> Path | None:
         with contextlib.suppress(*FOREIGN):
             first, *others = module.split(".")
             spec = importlib.util.find_spec(first)
-            for number in range(1, len(others) + 1):
-                name = ".".join([first, *others[:number]])
+            for name in others:  # one part, as a folder without code asks for the module above it
                 places = spec.submodule_search_locations if spec else []
                 spec = importlib.machinery.PathFinder.find_spec(name, list(places or []))
             file = spec.origin if spec else None
