@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -106,3 +107,17 @@ def test_what_cannot_be_made_again_is_said(library: Any) -> None:
     model.compile("adam", Weighed(2.0))
     with pytest.warns(UserWarning, match=r"Weighed.get_config\(\) cannot make it again"):
         warn_of_lost(model, library)
+
+
+def test_the_line_and_file_of_an_activation_do_not_count(library: Any, tmp_path: Path) -> None:
+    def activated(line: int, factor: int) -> str:
+        file = tmp_path / f"cell-{line}-{factor}.py"  # Keras shows the line in a warning
+        file.write_text("\n" * line + f"activation = lambda x: x * {factor}")
+        names: dict[str, Any] = {"__name__": "__main__"}
+        exec(compile(file.read_text(), file, "exec"), names)
+        given = library.Input((4,))
+        dense = library.layers.Dense(3, activation=names["activation"], kernel_initializer="ones")
+        return digest(library.Model(given, dense(given)))
+
+    assert activated(1, 2) == activated(5, 2)
+    assert activated(1, 2) != activated(1, 3)

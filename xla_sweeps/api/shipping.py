@@ -314,8 +314,16 @@ def _objects(model: Any) -> Iterator[tuple[str, Any]]:
             yield code.__name__, code
 
 
+_MARSHALLED = re.compile(r"(4[w-z]|Y[w-z])[\w+/=\n]+\n")
+"""Code of a function, as Keras writes it into a configuration."""
+
+
 def _canonical(config: Any) -> Any:
-    """A configuration without names and numbers that a session counts."""
+    """A configuration without names and numbers that a session counts, and without code.
+
+    Functions are among the objects; in a configuration they name lines, and differ from time to
+    time.
+    """
     renamed: dict[str, str] = {}
     counts: dict[str, int] = {}
 
@@ -332,13 +340,15 @@ def _canonical(config: Any) -> Any:
 
     def replace_names(part: Any) -> Any:
         if isinstance(part, Mapping):
-            if part.get("class_name") == "__lambda__":  # its function is among the objects
+            if part.get("class_name") == "__lambda__":
                 return "__lambda__"
             kept = (key for key in part if key not in ("shared_object_id", "date_saved"))
             return {str(key): replace_names(part[key]) for key in sorted(kept, key=str)}
         if isinstance(part, (list, tuple)):
             return [replace_names(each) for each in part]
-        return renamed.get(part, part) if isinstance(part, str) else part
+        if isinstance(part, str):
+            return "code" if _MARSHALLED.fullmatch(part) else renamed.get(part, part)
+        return part
 
     collect(config)
     return replace_names(config)
