@@ -54,6 +54,46 @@ class Raises:
         return self._fail()  # type: ignore[no-any-return]
 
 
+class Liar:
+    """An object that does not even say of which class it is."""
+
+    @property
+    def __class__(self) -> Any:
+        raise RuntimeError("never")
+
+    @__class__.setter
+    def __class__(self, kind: Any) -> None: ...
+
+
+class Pretender:
+    """An object that says it is a text."""
+
+    __class__ = str  # type: ignore[assignment]
+
+
+class Unequal(str):
+    """A text that cannot be compared."""
+
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("never")
+
+
+class Unread(dict[str, Any]):
+    """A mapping that cannot be read."""
+
+    def items(self) -> Any:
+        raise RuntimeError("never")
+
+
+class Kind(type):
+    """A class of a class that cannot be looked up."""
+
+    def __hash__(cls) -> int:
+        raise RuntimeError("never")
+
+
 def cycle() -> Any:
     ring: dict[str, Any] = {}
     ring["again"] = [ring]
@@ -104,6 +144,12 @@ ODD: dict[str, Callable[[], Any]] = {
     "array of objects": lambda: np.array([None, []], dtype=object),
     "raises": lambda: Raises(ValueError),
     "exits": lambda: Raises(SystemExit),
+    "lies of its class": Liar,
+    "says it is a text": Pretender,
+    "cannot be compared": lambda: Unequal(NAME),
+    "cannot be read": lambda: Unread(a=1),
+    "of a class that raises": lambda: Kind("Odd", (), {})(),
+    "too many digits": lambda: 10**5000,
     "holds what raises": lambda: held(Raises(KeyError)),
     "holds what exits": lambda: held(Raises(SystemExit)),
     "holds a generator": lambda: held(one for one in "ab"),
@@ -122,6 +168,11 @@ PLACES: dict[str, Callable[[Any], Any]] = {
     "effort": lambda odd: xs.measure(NAME, effort=odd, device="nowhere"),
     "results_dir": lambda odd: xs.measure(NAME, results_dir=odd, device="nowhere"),
     "progress": lambda odd: xs.measure(NAME, progress=odd, device="nowhere"),
+    "a nested option": lambda odd: xs.measure(
+        NAME, **any_of({"effort": {"block_s": odd}}), device="nowhere"
+    ),
+    "tracker": lambda odd: xs.measure(NAME, tracker=odd, device="nowhere"),
+    "sweep's progress": lambda odd: xs.sweep({"model": NAME}, progress=odd, device="nowhere"),
     "an option": lambda odd: xs.measure(NAME, threads=odd, device="nowhere"),
     "a list's option": lambda odd: xs.measure(NAME, xla_flags=[odd], device="nowhere"),
     "explain": lambda odd: xs.explain(odd, device="nowhere"),

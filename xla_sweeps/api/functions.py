@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -129,8 +129,8 @@ def results(
     from xla_sweeps.store.filter import matching, no_match, parse_filter, results_alone
     from xla_sweeps.store.rows import load, require
 
-    if not isinstance(baselines, str) or baselines not in ("headline", "all"):
-        with refusing("baselines: cannot be read"):
+    with refusing("baselines: cannot be read"):
+        if not isinstance(baselines, str) or baselines not in ("headline", "all"):
             raise unknown_name("baselines", str(baselines), ("headline", "all"))
     chosen = parse_filter(_filter(where)) if where is not None else None
     folder = folder_given("results_dir", results_dir)
@@ -222,12 +222,12 @@ def sweep(
     given = _options_of(options, results_dir=str(own))
     require_free_gpus(given.get("device"))
     with scratch_folder() as folder:
-        if isinstance(definition, Mapping):
-            with refusing("definition: cannot be written"):
+        with refusing("definition: cannot be written"):
+            if isinstance(definition, Mapping):
                 plain = json.loads(json.dumps(_grid(definition)))  # a list twice is no alias
                 text = yaml.safe_dump(plain, sort_keys=False, default_flow_style=True, width=10**9)
-            definition = folder / "sweep.yaml"
-            definition.write_text(text, encoding="utf-8")
+                definition = folder / "sweep.yaml"
+                definition.write_text(text, encoding="utf-8")
         words = ["sweep", file_word("definition", definition), *_words(given), "ui=json"]
         ours = re.compile(rf"{re.escape(str(folder))}/sweep\.yaml(:1)?")
         try:
@@ -273,6 +273,7 @@ def _add_model(
     given.update(named)
 
 
+@refusing("options: cannot be read")
 def _options_of(options: Mapping[str, Any], **named: Any) -> dict[str, Any]:
     """Options by name, flat; an error where one is unknown, or is not an option here.
 
@@ -305,10 +306,11 @@ def _words(given: Mapping[str, Any]) -> tuple[str, ...]:
         return tuple(overrides(given))
 
 
+@refusing("where: cannot be read")
 def _filter(where: object) -> str:
-    if not isinstance(where, str):
+    if not issubclass(type(where), str):  # one may say that it is of another class
         raise ConfigError(f"where: expected a filter as text, not {type(where).__name__}")
-    return where
+    return "".join(cast(str, where))
 
 
 def _grid(definition: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -22,6 +22,7 @@ SHOWN = ("start", "stage", "running", "saved", "end")
 """Events that are drawn: none that come between timed blocks."""
 
 
+@refusing("progress: cannot be read")
 def follower(progress: str | bool) -> Callable[[Mapping[str, Any]], None]:
     """A function that shows events of `ui=json`.
 
@@ -33,8 +34,7 @@ def follower(progress: str | bool) -> Callable[[Mapping[str, Any]], None]:
     if isinstance(progress, bool):
         progress = "auto" if progress else "none"
     if not isinstance(progress, str) or progress not in CHOICES:
-        with refusing("progress: cannot be read"):
-            raise unknown_name("progress", str(progress), CHOICES)
+        raise unknown_name("progress", str(progress), CHOICES)
     if progress == "none":
         return lambda event: None
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
