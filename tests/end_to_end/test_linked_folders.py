@@ -11,17 +11,21 @@ import pytest
 import yaml
 from commands import forked
 from driving import Notes
-from factories import make_outcome, make_record
+from factories import TRIAL, make_outcome, make_record
 from foreign_place import SLURM
 from made_files import make_programs
 
 from xla_sweeps.cli import main
 from xla_sweeps.errors import StoreError, XlaSweepsError
 from xla_sweeps.report.wandb_report import publish
+from xla_sweeps.schema.backend import default_backend
 from xla_sweeps.store.rows import load
 from xla_sweeps.store.store import Store
 from xla_sweeps.sweeps.launchers import ray, wandb_agents
-from xla_sweeps.sweeps.launchers.job import make_log_folder
+from xla_sweeps.sweeps.launchers.job import Job, make_log_folder, start
+from xla_sweeps.system.process import Assignment, Stop
+from xla_sweeps.trial import workers
+from xla_sweeps.trial.workers import WorkerCommand
 
 WORDS = ["model=mobilenet_v2", "resolution=32", "modes=[graph,xla]", "device=cpu"]
 WORDS += ["tracker=none", "results_dir=results"]
@@ -116,6 +120,33 @@ def test_a_log_that_comes_back_from_a_node_goes_through_no_link(outside: Path) -
     results = linked("logs/sweeps", outside)
     ray.keep_log("said\n", results / "logs" / "sweeps" / "s-1" / "a.log")
     assert list(outside.iterdir()) == []
+
+
+def of_a_job(log: Path) -> object:
+    with Stop() as never:
+        job = Job(arguments=(), log=log)
+        return start(job, ["true"], environment={}, assignment=Assignment(), stop=never)
+
+
+def of_a_worker(log: Path) -> object:
+    command = WorkerCommand(
+        backend=default_backend(), environment={}, log=log, labels=(), trial=TRIAL
+    )
+    with Stop() as never:
+        return workers.start(command, mark={}, stop=never, on_event=print)
+
+
+@pytest.mark.parametrize("begin", [of_a_job, of_a_worker])
+def test_nothing_starts_whose_log_is_a_link(begin: Callable[[Path], object], outside: Path) -> None:
+    precious = outside / "precious"
+    precious.write_text("precious")
+    log = outside.parent / "results" / "logs" / "sweeps" / "s-1" / "a.log"
+    log.parent.mkdir(parents=True)
+    log.symlink_to(precious)
+    with pytest.raises((StoreError, OSError), match="symbolic link"):
+        begin(log)
+    ray.keep_log("said\n", log)
+    assert (log.read_text(), precious.read_text()) == ("said\n", "precious")
 
 
 def test_the_files_of_a_report_replace_links_and_keep_what_these_lead_to(outside: Path) -> None:

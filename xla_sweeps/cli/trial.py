@@ -38,6 +38,7 @@ from xla_sweeps.report.terminal import console
 from xla_sweeps.report.terminal.console import complain, warn
 from xla_sweeps.schema.overrides import key_of, keys_of, repeating
 from xla_sweeps.system.environment import dropped_flags
+from xla_sweeps.system.files import own_file
 from xla_sweeps.system.leases import without_leases
 from xla_sweeps.system.process import Assignment
 from xla_sweeps.system.text import count_noun
@@ -276,7 +277,7 @@ def _measure(job: _Job, assignment: Assignment, part: str) -> _End:
         if result.exit_code >= 128:
             screen.warn(f"stopped; what was measured is saved. Resume with: {job.again}")
     if assignment.recorded:
-        with Path(assignment.recorded).open("a", encoding="utf-8") as handle:
+        with os.fdopen(own_file(Path(assignment.recorded)), "a", encoding="utf-8") as handle:
             handle.writelines(f"{path.resolve()}\n" for path in result.paths)
 
     def show() -> None:

@@ -28,7 +28,7 @@ from xla_sweeps.schema.modes import mode_of
 from xla_sweeps.schema.trial import Timeouts, Trial
 from xla_sweeps.system.devices import Device, read_or_empty
 from xla_sweeps.system.environment import child_environment
-from xla_sweeps.system.files import drop_lines, scratch_folder, tail, trim
+from xla_sweeps.system.files import drop_lines, own_file, scratch_folder, tail, trim
 from xla_sweeps.system.installation import cure
 from xla_sweeps.system.process import Stop, end_of, ends_within, signal_group
 from xla_sweeps.system.text import redact
@@ -359,7 +359,7 @@ def _open_process(
     read_end, write_end = os.pipe()
     channel = FileIO(read_end)
     try:
-        with command.log.open("ab", buffering=0) as output:
+        with FileIO(own_file(command.log), "ab") as output:
             process = subprocess.Popen(
                 [command.python or python, *program, str(os.getpid()), str(write_end)],
                 cwd=command.folder,

@@ -22,7 +22,7 @@ import msgspec
 
 from xla_sweeps.errors import BUG_CODE, LOCKED_CODE, USAGE_CODE
 from xla_sweeps.schema.environment_options import WANDB_DIR, WANDB_VARIABLES
-from xla_sweeps.system.files import folder_in, tail
+from xla_sweeps.system.files import folder_in, own_file, tail
 from xla_sweeps.system.leases import Leases
 from xla_sweeps.system.process import (
     STOP_SIGNALS,
@@ -146,7 +146,7 @@ def start(
     begin()
     mine = msgspec.structs.replace(assignment, turns=leases.held)
     try:
-        with job.log.open("ab") as output:
+        with os.fdopen(own_file(job.log), "ab") as output:
             return start_process(
                 [*command, *job.arguments],
                 output=output,
@@ -161,8 +161,7 @@ def start(
 
 def _note_wait(job: Job, holder: str) -> None:
     """Write to a job's log that it waits to be started, as its own stages are written there."""
-    with contextlib.suppress(OSError), job.log.open("a", encoding="utf-8") as output:
-        output.write(f"{time.strftime('%H:%M:%S')} wait     for its turn, after {holder}\n")
+    _add_line(job.log, f"{time.strftime('%H:%M:%S')} wait     for its turn, after {holder}")
 
 
 def wait(
@@ -188,11 +187,15 @@ def wait(
         if time.monotonic() > since + silent_s:
             kill_tree(process.pid)
             process.wait()
-            with contextlib.suppress(OSError), job.log.open("a", encoding="utf-8") as output:
-                output.write(f"\nhung: not a line for {silent_s:.0f} s; killed\n")
+            _add_line(job.log, f"\nhung: not a line for {silent_s:.0f} s; killed")
             return BUG_CODE
     signal_group(process.pid, signal.SIGKILL)
     return process.wait()
+
+
+def _add_line(log: Path, line: str) -> None:
+    with contextlib.suppress(OSError), os.fdopen(own_file(log), "ab") as output:
+        output.write(f"{line}\n".encode())
 
 
 def _size(log: Path) -> int:

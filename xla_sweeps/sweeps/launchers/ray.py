@@ -38,7 +38,7 @@ from xla_sweeps.sweeps.launchers.job import (
 )
 from xla_sweeps.sweeps.launchers.slots import MEMORY_GIB, Slot, ahead_on
 from xla_sweeps.system.devices import Device, cores_of_one, devices
-from xla_sweeps.system.files import scratch_folder
+from xla_sweeps.system.files import replace_whole, scratch_folder
 from xla_sweeps.system.installation import how_to_install
 from xla_sweeps.system.leases import to_prepare, without_leases
 from xla_sweeps.system.process import Assignment, Stop
@@ -256,7 +256,7 @@ def keep_log(output: str, log: Path) -> None:
     """Keep a job's output that came back from its node, where that is possible."""
     with contextlib.suppress(OSError):
         make_log_folder(log)
-        log.write_text(output, encoding="utf-8")
+        replace_whole(log, output.encode())
 
 
 def run_job(job: Job, command: Sequence[str], key: str, notes: Any, *, ahead: bool) -> Ended:
