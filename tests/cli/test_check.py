@@ -34,6 +34,13 @@ CHANGES: Mapping[str, tuple[str, Callable[[Any], None]]] = {
     "impossible block": ("blocks[0].elapsed_ns", put("rounds.3.blocks.0.elapsed_ns", -1)),
     "a round that stands there twice": ("round 1: it is round 0", put("rounds.1.round", 0)),
     "a round of another time": ("round 2: it started before", put("rounds.2.started_ns", 1)),
+    "a round of another order": ("round 3: its blocks are not", lambda one: reorder(one, 3)),
+    "a block that stands there twice": ("round 3: its blocks are not", lambda one: double(one, 3)),
+    "a block of another mode": ("round 0: it has a mode", lambda one: rename(one, "eager_2")),
+    "rounds longer than the trial": (
+        "its rounds take longer than the trial",
+        put("finished_at", "2026-11-21T22:24:20+00:00"),
+    ),
     "no trial": ("$.trial", put("trial", 5)),
     "schema": ("schema 99 is newer", put("schema_version", 99)),
     "schema 0": ("schema_version 0", put("schema_version", 0)),
@@ -50,6 +57,21 @@ CHANGES: Mapping[str, tuple[str, Callable[[Any], None]]] = {
     "a request that is no text": ("request_id", put("request_id", 5)),
     "a fingerprint that is no text": ("fingerprint", put("model.fingerprint", [1])),
 }
+
+
+def reorder(document: Any, number: int) -> None:
+    document["rounds"][number]["order"].reverse()
+
+
+def double(document: Any, number: int) -> None:
+    one = document["rounds"][number]
+    one["blocks"] += one["blocks"][:1]
+    one["order"] += one["order"][:1]
+
+
+def rename(document: Any, mode: str) -> None:
+    one = document["rounds"][0]
+    one["order"][0] = one["blocks"][0]["mode"] = mode
 
 
 def test_the_golden_record_is_without_fault(tmp_path: Path) -> None:

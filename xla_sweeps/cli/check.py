@@ -7,6 +7,8 @@ compares them with the kept rows. It changes nothing.
 from __future__ import annotations
 
 import collections
+import contextlib
+import datetime
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
@@ -27,6 +29,9 @@ from xla_sweeps.system.text import count_noun, displayable
 
 ALIKE_SHOWN = 20
 """Most lines that say the same of different files."""
+
+_SLACK_S = 1.0
+"""Seconds by which the clock of a trial's times may be set back meanwhile."""
 
 
 def check_command(arguments: Sequence[str]) -> int:
@@ -163,16 +168,28 @@ def _trials(entries: Sequence[Path], findings: Findings) -> Iterator[tuple[str, 
 
 
 def _disorder(record: Record) -> Iterator[str]:
-    """The first round that cannot follow the one before it, such as a second copy of it."""
+    """The first round that cannot follow the one before it, or the times of all."""
     ended = 0
     for number, one in enumerate(record.rounds):
-        if (one.round, {block.mode for block in one.blocks}) != (number, {*one.order}):
-            yield f"round {number}: it is round {one.round}, or its blocks are not of its order"
-            return
-        if not ended <= one.started_ns <= one.finished_ns:
-            yield f"round {number}: it started before the one before it, or finished before that"
+        modes = [block.mode for block in one.blocks]
+        fault = ""
+        if one.round != number:
+            fault = f"it is round {one.round}"
+        elif modes != [*one.order] or len({*modes}) < len(modes):
+            fault = "its blocks are not one of each mode, in its order"
+        elif not {*modes} <= record.modes.keys():
+            fault = "it has a mode that the record has not"
+        elif not ended <= one.started_ns <= one.finished_ns:
+            fault = "it started before the one before it ended, or finished before that"
+        if fault:
+            yield f"round {number}: {fault}"
             return
         ended = one.finished_ns
+    with contextlib.suppress(ValueError, TypeError):
+        begun, end = map(datetime.datetime.fromisoformat, (record.started_at, record.finished_at))
+        trial_s = (end - begun).total_seconds() + _SLACK_S
+        if record.rounds and (ended - record.rounds[0].started_ns) / 1e9 > trial_s:
+            yield "its rounds take longer than the trial"
 
 
 def _records(folder: Path, findings: Findings) -> Iterator[Record]:
