@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 
-from xla_sweeps.schema.measurement import OWN_INPUT, Agreement
+from xla_sweeps.schema.measurement import OWN_INPUT, Agreement, Failure, Phase, Status
 from xla_sweeps.schema.trial import Precision
 
 TOLERANCE = {Precision.FLOAT32: 1e-4, Precision.MIXED_FLOAT16: 1e-2, Precision.MIXED_BFLOAT16: 2e-2}
@@ -60,7 +61,23 @@ SILENT = (
 
 SILENT_HINT = "give inputs of the range that the model expects: low and high in input_spec"
 
+_DIFFER = "two eager runs on the same input differ, so no mode can be verified"
+
+_DRAWS = "a call draws random numbers, and this mode draws other ones than eager execution"
+
+_NO_RANDOM_NUMBERS = (
+    "measure it without random numbers (as of training=True in a call) and without what Python "
+    "keeps from call to call"
+)
+
 Outputs = Sequence[np.ndarray]
+
+
+class Judged(Protocol):
+    """A model of which it is known whether two eager runs agree, if only from the same seeds."""
+
+    deterministic: bool
+    draws: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +199,24 @@ def worst(agreements: Iterable[Agreement]) -> Agreement:
 def settles_nothing(agreement: Agreement) -> bool:
     """True if eager's output was such that any would agree with it."""
     return agreement.reason.endswith(SILENT)
+
+
+def judge(agreement: Agreement, model: Judged, is_reference: bool) -> tuple[Status, Failure | None]:
+    """The status of a mode, or of the eager execution that is its reference, and its failure."""
+    if agreement.ok or (is_reference and model.deterministic and agreement.refused):
+        return Status.OK, None
+    failure = partial(Failure, phase=Phase.VERIFY)
+    if is_reference or not model.deterministic:
+        message = _DRAWS if model.draws and not is_reference else _DIFFER
+        return Status.NONDETERMINISTIC, failure(
+            kind="nondeterministic", message=message, hint=_NO_RANDOM_NUMBERS
+        )
+    if agreement.refused:
+        hint = SILENT_HINT * settles_nothing(agreement)
+        return Status.UNVERIFIABLE, failure(
+            kind="unverifiable", message=agreement.reason, hint=hint
+        )
+    return Status.WRONG_RESULT, failure(kind="disagreement", message=agreement.reason)
 
 
 def on_input(agreement: Agreement, position: int, *, own: bool) -> Agreement:

@@ -37,15 +37,6 @@ CLOCK = time.perf_counter_ns
 FIRST_CALL = "first_call"
 """Kind of the failure of a mode that is wrong in the first call of a new model."""
 
-_DIFFER = "two eager runs on the same input differ, so no mode can be verified"
-
-_DRAWS = "a call draws random numbers, and this mode draws other ones than eager execution"
-
-_NO_RANDOM_NUMBERS = (
-    "measure it without random numbers (as of training=True in a call) and without what Python "
-    "keeps from call to call"
-)
-
 
 @dataclass
 class Prepared:
@@ -215,24 +206,8 @@ class Replicate:
             agreed = agreement.on_input(agreed, position, own=own)
             if not agreement.settles_nothing(earlier):
                 agreed = agreement.worst((earlier, agreed))
-        status, failure = self._gate(agreed, self._is_reference(executable.mode))
+        status, failure = agreement.judge(agreed, self._model, self._is_reference(executable.mode))
         return replace(outcome, status=status, agreement=agreed, failure=failure)
-
-    def _gate(self, agreed: Agreement, is_reference: bool) -> tuple[Status, Failure | None]:
-        if agreed.ok or (is_reference and self._model.deterministic and agreed.refused):
-            return Status.OK, None
-        failure = partial(Failure, phase=Phase.VERIFY)
-        if is_reference or not self._model.deterministic:
-            message = _DRAWS if self._model.draws and not is_reference else _DIFFER
-            return Status.NONDETERMINISTIC, failure(
-                kind="nondeterministic", message=message, hint=_NO_RANDOM_NUMBERS
-            )
-        if agreed.refused:
-            hint = agreement.SILENT_HINT * agreement.settles_nothing(agreed)
-            return Status.UNVERIFIABLE, failure(
-                kind="unverifiable", message=agreed.reason, hint=hint
-            )
-        return Status.WRONG_RESULT, failure(kind="disagreement", message=agreed.reason)
 
     def _verify_later(self, entry: Prepared, position: int) -> None:
         """Verify a mode on a later input, on which it has just been called."""
@@ -297,7 +272,8 @@ class Replicate:
         )
         is_rounding = proved and agreement.is_no_further(agreed, proved)
         if outcome.status is Status.OK and not agreed.ok and not is_rounding:
-            status, failure = self._gate(agreed, self._is_reference(mode_of(label)))
+            is_reference = self._is_reference(mode_of(label))
+            status, failure = agreement.judge(agreed, self._model, is_reference)
             entry.outcome = replace(entry.outcome, status=status, agreement=agreed, failure=failure)
         self._tell(protocol.Stage(phase=Phase.COMPILE, mode=label, detail="a stream of shapes"))
         seconds = model.stream(label).elapsed_ns / 1e9
