@@ -196,6 +196,17 @@ def test_another_shape_is_found_before_any_value_is_compared() -> None:
     assert result.reason == "the outputs' shapes differ: [(4, 10)] instead of [(4, 1000)]"
 
 
+def test_equal_values_of_another_kind_of_number_do_not_agree() -> None:
+    kinds = (np.bool_, np.uint8, np.float16)
+    heads = [agreement.widen(np.array([[1, 0]]).astype(kind)) for kind in kinds]
+    for head in heads:
+        for eager in heads:
+            result = gate(head, eager=eager, reference=None, classes=False)
+            assert result.ok is (head is eager)
+    other = gate(heads[0], eager=heads[1], reference=None, classes=False)
+    assert other.reason == "the outputs' types differ: ['bool'] instead of ['int']"
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_outputs_that_are_not_finite_do_not_agree(bad: float) -> None:
     output = EAGER.copy()

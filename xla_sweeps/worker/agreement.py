@@ -237,12 +237,31 @@ def deterministic(first: Outputs, second: Outputs) -> bool:
 
 
 def other_shapes(outputs: Outputs, eager: Outputs) -> Agreement | None:
-    """The verdict where the outputs' shapes are not eager's; None where they are."""
-    shapes, wanted = ([array.shape for array in given] for given in (outputs, eager))
-    if shapes == wanted:
-        return None
-    reason = f"the outputs' shapes differ: {shapes} instead of {wanted}"
-    return Agreement(rmse_rel=None, top1_match=None, ok=False, reason=reason)
+    """The verdict where the outputs' shapes, or kinds of numbers, are not eager's; else None."""
+    for name, facts in (("shapes", _shapes_of), ("types", _kinds_of)):
+        given, wanted = facts(outputs), facts(eager)
+        if given != wanted:
+            reason = f"the outputs' {name} differ: {given} instead of {wanted}"
+            return Agreement(rmse_rel=None, top1_match=None, ok=False, reason=reason)
+    return None
+
+
+def _shapes_of(outputs: Outputs) -> list[tuple[int, ...]]:
+    return [array.shape for array in outputs]
+
+
+def _kinds_of(outputs: Outputs) -> list[str]:
+    return [_KINDS.get(array.dtype.type, "float") for array in outputs]
+
+
+_WIDEST = {"b": np.int8, "i": np.int64, "u": np.int64}
+
+_KINDS = {np.int8: "bool", np.int64: "int", np.float64: "float"}  # what `widen` makes
+
+
+def widen(head: np.ndarray) -> np.ndarray:
+    """A head in the widest type of its kind: bool as int8, integers as int64, others as float64."""
+    return head.astype(_WIDEST.get(head.dtype.kind, np.float64))
 
 
 def _compare_head(

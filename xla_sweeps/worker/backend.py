@@ -33,7 +33,7 @@ class Executable(timing.Renewable, Protocol):
         """Seconds of the first call with a synchronization; the mode compiles in it."""
 
     def outputs(self, position: int = 0) -> list[np.ndarray]:
-        """Outputs for one of the inputs: one float64 array per head, shape (batch, ...)."""
+        """Outputs for one of the inputs: one array per head, shape (batch, ...)."""
 
     def count_operations(self) -> int | None:
         """Operations of the next call that run one by one; None if that cannot be told."""

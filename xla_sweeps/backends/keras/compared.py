@@ -84,11 +84,11 @@ class ComparedModel(Generic[E]):
         return stateful_resets(self.built.loaded.keras_model)
 
     def eagerly(self, batch: Any) -> list[np.ndarray]:
-        """Outputs of an eager call of a batch: one float64 array per head."""
+        """Outputs of an eager call of a batch: one array per head."""
         return self.engine.executables.read(self._call_afresh(batch))
 
     def eager_outputs(self, batches: Sequence[Any]) -> list[np.ndarray]:
-        """Outputs of an eager call of each batch, together: one float64 array per head."""
+        """Outputs of an eager call of each batch, together: one array per head."""
         outputs = [self.eagerly(batch) for batch in batches]
         return [
             np.concatenate(parts) if len(parts) > 1 else parts[0]
@@ -115,10 +115,12 @@ class ComparedModel(Generic[E]):
         """Compute the outputs, those of the first input twice; True if these agree."""
         first = self.eager_outputs(self.inputs[:1])
         self.eager = self.eager_outputs(self.inputs[: self.trial.batches])
-        later = self.inputs[self.trial.batches :]
-        self.later = [self.engine.executables.heads_of(self._call_afresh(batch)) for batch in later]
+        self.later = self._eager_heads(self.inputs[self.trial.batches :])
         again = [head[: len(once)] for once, head in zip(first, self.eager, strict=True)]
         return agreement.deterministic(first, again)
+
+    def _eager_heads(self, batches: Sequence[Any]) -> list[list[np.ndarray]]:
+        return [self.engine.executables.heads_of(self._call_afresh(batch)) for batch in batches]
 
     def expect(self, executable: E) -> bool:
         """Compute eagerly what modes must reproduce of a mode's present inputs; False without."""
@@ -126,7 +128,8 @@ class ComparedModel(Generic[E]):
             return False
         self.inputs, self.moves = executable.inputs, None
         self.references.clear()
-        self.eager, *self.later = map(self.eagerly, self.inputs)
+        self.eager = self.eagerly(self.inputs[0])
+        self.later = self._eager_heads(self.inputs[1:])
         return True
 
     def add_reference(self, tell: Tell) -> bool:
@@ -209,7 +212,7 @@ class ComparedModel(Generic[E]):
         heads = []
         for place, head in enumerate(self.eager):
             parts = [head[position * size :]] if position < batches else []
-            parts += [outputs[place].astype(np.float64) for outputs in later]
+            parts += [agreement.widen(outputs[place]) for outputs in later]
             heads.append(np.concatenate(parts) if len(parts) > 1 else parts[0])
         return heads
 

@@ -17,6 +17,7 @@ from xla_sweeps.backends.keras.sources.inputs import mix_inputs
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.system.text import a_noun
+from xla_sweeps.worker import agreement
 
 
 @dataclass
@@ -116,12 +117,12 @@ class Executable(ABC):
         return time.perf_counter() - started
 
     def outputs(self, position: int = 0) -> list[np.ndarray]:
-        """Outputs for one of the inputs: one float64 array per head, shape (batch, ...)."""
+        """Outputs for one of the inputs: one array per head, shape (batch, ...)."""
         self.prepare()
         return self.read(self.run(self.inputs[position]))
 
     def last_outputs(self) -> list[np.ndarray]:
-        """Outputs of the last call: one float64 array per head."""
+        """Outputs of the last call: one array per head."""
         return self.read(self.last)
 
     def effective(self, *, device: str) -> dict[str, Any]:
@@ -165,8 +166,8 @@ class Executable(ABC):
 
     @classmethod
     def read(cls, outputs: Any) -> list[np.ndarray]:
-        """Outputs as float64 arrays, one per head; raises what `heads_of` raises."""
-        return [head.astype(np.float64) for head in cls.heads_of(outputs)]
+        """Outputs as `widen` makes them, one array per head; raises what `heads_of` raises."""
+        return list(map(agreement.widen, cls.heads_of(outputs)))
 
 
 T = TypeVar("T")

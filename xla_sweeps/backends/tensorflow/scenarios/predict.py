@@ -59,12 +59,12 @@ class Repeated(modes.ModeExecutable):
         return True
 
     def outputs(self, position: int = 0) -> list[np.ndarray]:
-        """Outputs of the call on the inputs from `position` on: one float64 array per head."""
+        """Outputs of the call on the inputs from `position` on: one array per head."""
         self.prepare()
         return self._join([self.run(batch) for batch in self._of_call(position)])
 
     def last_outputs(self) -> list[np.ndarray]:
-        """Outputs of the last call, of all its batches: one float64 array per head."""
+        """Outputs of the last call, of all its batches: one array per head."""
         return self._join(self.last)
 
     def _join(self, calls: Sequence[Any]) -> list[np.ndarray]:
