@@ -182,6 +182,11 @@ def test_a_planted_error_of_a_thousandth_is_caught_early_and_late(engine: str) -
 
 
 @TENSORFLOW_DAILY
+def test_a_training_that_is_another_one_at_the_end_is_wrong(engine: str) -> None:
+    assert list(map(is_eager, told(engine, "training_that_changes"))) == [False]
+
+
+@TENSORFLOW_DAILY
 def test_a_model_that_amplifies_rounding_is_not_called_wrong(engine: str) -> None:
     for statuses_of_one in told(engine, "amplified_rounding"):
         assert set(statuses_of_one.values()) == {"ok"}

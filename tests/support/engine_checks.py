@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import json
-import pkgutil
 import sys
 import traceback
 from collections import OrderedDict
@@ -22,6 +21,7 @@ import keras
 import numpy as np
 from engine_desk import ENGINE, FRAMEWORK, MODES, PLANTED, SHAPE, Desk, network
 from engine_own_checks import jax_macs, jax_own_step, jax_weights, torch_proofs
+from engine_planted_checks import normalized, planted_errors
 from engine_tracing_checks import changed_by_tracing
 from factories import TRIAL
 
@@ -41,10 +41,6 @@ def refusal_of(call: Callable[..., Any], *given: Any, **named: Any) -> str:
     except XlaSweepsError as error:
         return str(error)
     return ""
-
-
-def normalized() -> Any:
-    return network(keras.layers.BatchNormalization)
 
 
 def measured_call() -> Any:
@@ -145,58 +141,6 @@ class Unflatten(keras.layers.Layer):  # type: ignore[misc]
         return (values * self.kept)[:, None, None, :]
 
 
-SETTLED = 8
-"""Calls after which a mode changes that changes late."""
-
-LAST = np.array([[0.0], [0.0], [0.0], [1.0]], np.float32)
-
-PLANTED_IN: dict[str, Any] = {"wrong": 1, "wrong late": 1, "wrong in the last sample": LAST}
-"""The samples of four in which it is planted."""
-
-
-COMPILED: dict[str, Callable[[Any], Any]] = {
-    "tensorflow": lambda run: pkgutil.resolve_name("tensorflow:function")(run),
-    "jax": lambda run: pkgutil.resolve_name("jax:jit")(run),
-    "torch": lambda run: run,
-}
-"""Makers of one program of a call."""
-
-
-def planted_errors() -> Any:
-    """The modes that count as wrong, by what is planted in the second mode, or in eager's."""
-    plants = ("wrong", "wrong late", "wrong in the last sample", "eager compiles late")
-    return {plant: wrong_modes(plant) for plant in plants}
-
-
-def wrong_modes(plant: str) -> list[str]:
-    engine = FRAMEWORK.benches[Scenario.CALL].engine
-    plain_step, plain_outputs = engine.executables.step, engine.executables.outputs
-    eager, second = MODES["call"][:2]
-    calls: dict[int, int] = {}
-
-    def factor(executable: Any) -> Any:
-        count = calls[id(executable)] = calls.get(id(executable), 0) + 1
-        if plant == "eager compiles late" and executable.mode == eager and count == SETTLED:
-            executable.run = COMPILED[ENGINE](executable.run)
-        is_early = plant == "wrong late" and count <= SETTLED
-        if executable.mode != second or is_early or len(executable.inputs[0]) != len(LAST):
-            return 1.0
-        return 1 + PLANTED * PLANTED_IN.get(plant, 0.0)
-
-    def step(executable: Any) -> None:
-        times = factor(executable)
-        plain_step(executable)
-        executable.last = keras.tree.map_structure(lambda head: head * times, executable.last)
-
-    def outputs(executable: Any, position: int = 0) -> Any:
-        return [head * factor(executable) for head in plain_outputs(executable, position)]
-
-    with mock.patch.multiple(engine.executables, step=step, outputs=outputs):
-        told = Desk(normalized, modes=(eager, second), batch_size=4).measured()
-    at_once = [mode for mode, each in told["modes"].items() if each["status"] != "ok"]
-    return [*at_once, *told["spoilt"]]
-
-
 class Chaotic(keras.layers.Layer):  # type: ignore[misc]
     """Multiplies a difference by about two in each of many steps."""
 
@@ -223,6 +167,16 @@ def amplified_rounding() -> Any:
 def measured_training() -> Any:
     """Batch normalization in training is no single graph for PyTorch."""
     return Desk(network if ENGINE == "torch" else normalized, "train_step").measured()
+
+
+def training_that_changes() -> Any:
+    """The modes that count as wrong where the second one trains on another batch by the end."""
+    desk = Desk(network, "train_step", modes=MODES["train_step"][:2])
+    desk.outcomes()
+    executable: Any = desk.replicate._prepared[desk.trial.modes[1]].executable
+    run, other = executable.run, executable.inputs[2]
+    executable.run = lambda *given: run(*given[:-1], other)
+    return list(desk.answer(protocol.Finish(calls=dict.fromkeys(desk.trial.modes, 2))).spoilt)
 
 
 def training_with_its_own_loss() -> Any:
@@ -382,6 +336,7 @@ COMMON = (
     amplified_rounding,
     changed_by_tracing,
     measured_training,
+    training_that_changes,
     training_with_its_own_loss,
     measured_predict,
     new_inputs_are_like_the_old_ones,

@@ -17,7 +17,6 @@ from typing import Any, cast
 
 from xla_sweeps.schema.measurement import (
     INPUTS,
-    Agreement,
     Failure,
     Flag,
     Flagged,
@@ -33,9 +32,14 @@ from xla_sweeps.worker import agreement, sharing, timing
 from xla_sweeps.worker.backend import Executable, Explain, Framework, Model, ShapesModel, Tell
 
 CLOCK = time.perf_counter_ns
+CPU_CLOCK = time.process_time_ns
 
 FIRST_CALL = "first_call"
 """Kind of the failure of a mode that is wrong in the first call of a new model."""
+
+MOST_NEW_INPUTS, NEW_INPUTS_NS = 6, 10**9
+"""Times that a mode is given new inputs, unless they took so long: of the modes that are wrong on a
+quarter of all inputs, one in 400 passes."""
 
 
 @dataclass
@@ -202,8 +206,9 @@ class Replicate:
         if earlier is not None:
             if agreed.refused and agreed.rmse_rel is None:
                 return outcome
-            own = "inputs" in self._job.trial.model.recipe
-            agreed = agreement.on_input(agreed, position, own=own)
+            if self._model.compared_inputs > 1:
+                own = "inputs" in self._job.trial.model.recipe
+                agreed = agreement.on_input(agreed, position, own=own)
             if not agreement.settles_nothing(earlier):
                 agreed = agreement.worst((earlier, agreed))
         status, failure = agreement.judge(agreed, self._model, self._is_reference(executable.mode))
@@ -294,7 +299,7 @@ class Replicate:
             ramp_s=request.ramp_s,
             singles=request.singles,
             clock=CLOCK,
-            cpu_clock=time.process_time_ns,
+            cpu_clock=CPU_CLOCK,
         )
         return protocol.Timed(block=block, clock_ns=CLOCK())
 
@@ -328,19 +333,25 @@ class Replicate:
                     return Status.UNVERIFIABLE, failure
             if entry.outcome.status is not Status.OK or self._model.compared_inputs == 1:
                 return None
-            if not self._job.adopts and self._takes_new_inputs(entry.executable):
-                return self._went_wrong(entry, 1, "on values that it has not seen")
+            return None if self._job.adopts else self._try_new_inputs(entry)
         except Exception:  # what was measured stays
             traceback.print_exc()
         return None
 
-    def _takes_new_inputs(self, executable: Executable) -> bool:
-        """Give a mode inputs that no call has seen, the same as the others; False without any."""
-        if self._fresh:
-            executable.inputs = self._fresh
-        elif executable.renew() and self._model.expect(executable):
+    def _try_new_inputs(self, entry: Prepared) -> tuple[Status, Failure] | None:
+        """The failure of a mode that is wrong on inputs that no call has seen, the first shared."""
+        until, executable = CLOCK() + NEW_INPUTS_NS, entry.executable
+        for count in range(MOST_NEW_INPUTS):
+            if self._fresh and not count:
+                executable.inputs = self._fresh
+            elif (count and CLOCK() > until) or not (
+                executable.renew() and self._model.expect(executable)
+            ):
+                return None
             self._fresh = executable.inputs
-        return bool(self._fresh)
+            if wrong := self._went_wrong(entry, 1, "on values that it has not seen"):
+                return wrong
+        return None
 
     def _count_operations(self, executable: Executable) -> int | None:
         """Operations of a call of eager execution that run one by one; None if unknown."""
@@ -379,10 +390,8 @@ class Replicate:
             return Status.RETRACED, failure
         if entry.outcome.status is not Status.OK:
             return None
-        if self._model.compared_inputs > 1:
-            late = self._went_wrong(entry, calls, "after it was measured")
-            if late := late or self._prove_again(entry):
-                return late
+        if late := self._find_late_change(entry, calls):
+            return late
         if self._is_reference(entry.executable.mode):
             return None
         reason = self._model.runs_away(entry.executable, calls)
@@ -391,21 +400,35 @@ class Replicate:
         failure = Failure(phase=Phase.MEASURE, kind="not_finite", message=reason)
         return Status.UNVERIFIABLE, failure
 
+    def _find_late_change(self, entry: Prepared, calls: int) -> tuple[Status, Failure] | None:
+        """The failure of a mode that is another one by now; of a training, in its first steps."""
+        when, is_training = "after it was measured", bool(self._job.trial.training)
+        if self._model.compared_inputs == 1 and not is_training:
+            return None
+        try:
+            late = self._went_wrong(entry, 0, when)
+        except RuntimeError:  # PyTorch reuses the memory of outputs with reduce-overhead
+            traceback.print_exc()
+            late = None
+        if late or is_training:
+            return late
+        return self._went_wrong(entry, calls, when) or self._prove_again(entry)
+
     def _went_wrong(self, entry: Prepared, calls: int, when: str) -> tuple[Status, Failure] | None:
         """The failure of a mode that does not compute what eager computes, on any input.
 
-        Compared is the last call of a block of so many, as in the rounds.
+        Compared is the last call of a block of so many, as in the rounds; of 0, the last call.
         """
         executable, outcome, proved = entry.executable, entry.outcome, entry.outcome.agreement
-        for position in range(self._model.compared_inputs):
-            executable.prepare()
-            executable.position = (position + 1 - calls) % INPUTS
-            for _ in range(calls):
-                executable.step()
-            executable.synchronize()
+        count = self._model.compared_inputs  # 1 of a training: its first steps
+        for position in range(count) if calls else [(executable.position - 1) % count]:
+            if calls:
+                first = (position + 1 - calls) % INPUTS
+                timing.settled_block(executable, "", calls, settle=False, clock=CLOCK, first=first)
             outcome = self._verify(executable, outcome, position, last=True)
         later = outcome.agreement
-        if not outcome.failure or (later and proved and agreement.is_no_further(later, proved)):
+        is_rounding = count > 1 and later and proved and agreement.is_no_further(later, proved)
+        if not outcome.failure or is_rounding:
             return None
         message = f"{when}, {outcome.failure.message}"
         return outcome.status, replace(outcome.failure, phase=Phase.MEASURE, message=message)

@@ -134,7 +134,8 @@ def settled_block(
     with garbage_collection_off():
         objects = gc.get_count()[0]
         block = measure_block(executable, mode, calls, clock=clock, cpu_clock=cpu_clock)
-        executable.position = first
+        if singles:  # else the position tells what the last call was on
+            executable.position = first
         alone = [measure_block(executable, mode, 1, clock=clock) for _ in range(singles)]
         objects = gc.get_count()[0] - objects
     return replace(

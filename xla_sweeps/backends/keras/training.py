@@ -286,6 +286,10 @@ class Training(KerasBench[E]):
         steps = self.trainer.first_steps(executable, partial(self.make, executable.mode))
         return self.comparing(executable, steps)
 
+    def comparison_of_last(self, executable: E, position: int) -> Callable[[], Agreement]:
+        """Run the first steps again: a loss alone tells little of a step."""
+        return self.comparison(executable)
+
     def comparing(self, executable: E, steps: FirstSteps) -> Callable[[], Agreement]:
         """Comparison of a mode's first steps with eager's, or with float64."""
         return partial(self.trainer.compare, steps)
