@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from paths import ROOT
 
+from xla_sweeps.api import shipping
 from xla_sweeps.api.identity import digest_of
 
 
@@ -127,6 +128,7 @@ def test_functions_of_one_cell_or_of_two_are_the_same() -> None:
 SHOWN = """
 import sys
 sys.path[:0] = [{root!r}, '.']
+from xla_sweeps.api import shipping
 from xla_sweeps.api.identity import digest_of
 import own_net
 print(digest_of(own_net.build, lambda value: None))
@@ -191,3 +193,34 @@ def test_an_array_counts_with_its_layout_and_its_own_attributes() -> None:
     assert digest(partial(len, plain)) != digest(partial(len, np.asfortranarray(plain)))
     assert digest(Labelled("a")) == digest(Labelled("a"))
     assert digest(Labelled("a")) != digest(Labelled("b"))
+
+
+HELD = """
+SIZE, WIDTHS = 8, [1, 2]
+def width():
+    return 10
+def make():
+    return [SIZE, *WIDTHS, width()]
+"""
+
+
+@pytest.mark.parametrize("text", ["import own_held\nbuild = own_held.make", "BY_MODULE"])
+def test_what_was_set_in_memory_in_a_module_is_measured_and_not_what_its_file_has(
+    text: str, write: Write, tmp_path: Path
+) -> None:
+    by_module = "import own_held\ndef build(value=None):\n    return own_held.make()"
+    write({"own_held": HELD})
+    names = cell(by_module if text == "BY_MODULE" else text)
+    before = digest(names["build"])
+    held = sys.modules["own_held"]
+    vars(held).update(SIZE=512, WIDTHS=(3, 4), width=cell("def width(): return 20")["width"])
+    assert digest(names["build"]) != before
+    path = shipping.options_for(names["build"], None, None, results_dir=tmp_path)["path"]
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from xla_sweeps.backends.tensorflow.sources import shipped\n"
+        "print(shipped.load(Path(sys.argv[1]).parent))"
+    )
+    command = [sys.executable, "-c", script, path.removesuffix(":build")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.stdout.splitlines()[-1:] == ["[512, 3, 4, 20]"], done.stderr

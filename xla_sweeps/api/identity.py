@@ -59,22 +59,30 @@ _ARRAYS = ("numpy", "tensorflow", "jax", "jaxlib", "torch", "keras", "tf_keras")
 """Libraries whose arrays and tensors are their values; those of others may have names, an index."""
 
 
-def digest_of(content: Any, known: Callable[[Any], Iterable[Any] | None]) -> str:
-    """Sixteen hex digits of what an object is made of.
+Read = dict[tuple[str, str], Any]
+"""Numbers, texts, functions and classes that code reads in modules of the user's own, which may
+differ from their files; by module and name."""
+
+
+def digest_of(
+    content: Any, known: Callable[[Any], Iterable[Any] | None], read: Read | None = None
+) -> str:
+    """Sixteen hex digits of what an object is made of; `read` is filled.
 
     `known` tells what that is where a library keeps more or less in an object; None elsewhere.
 
     Raises:
         RecursionError: something is nested too deeply.
     """
-    return _Walk(known).digest([tuple(sys.version_info[:2]), content]).hex()[:16]
+    walk = _Walk(known, {} if read is None else read)
+    return walk.digest([tuple(sys.version_info[:2]), content]).hex()[:16]
 
 
 class _Walk:
     """Digests of objects, each computed once."""
 
-    def __init__(self, known: Callable[[Any], Iterable[Any] | None]) -> None:
-        self._known = known
+    def __init__(self, known: Callable[[Any], Iterable[Any] | None], read: Read) -> None:
+        self._known, self._read = known, read
         self._done: dict[int, tuple[Any, bytes, int]] = {}
         self._count = 0
         self._open: dict[int, int] = {}
@@ -108,7 +116,7 @@ class _Walk:
 
     def _apart(self, value: Any) -> bytes:
         """The digest of a member of a set, whose order is no part of it."""
-        walk = _Walk(self._known)
+        walk = _Walk(self._known, self._read)
         walk._open, walk._files, walk._models = dict(self._open), self._files, self._models
         return walk.digest(value)
 
@@ -160,6 +168,8 @@ class _Walk:
             for name in sorted(reads & names.keys()):
                 read = names[name]
                 is_module = isinstance(read, types.ModuleType)
+                if _is_importable(function):
+                    self._note(function.__module__, name, read)
                 yield name, (self._module(read, members) if is_module else read)
             package = str(names.get("__package__") or "")
             loaded = {name for one in imports for name in names_of(*one, package)}
@@ -193,6 +203,8 @@ class _Walk:
         is_file = _file_of(name) is not None or "__path__" in held
         in_memory = name != "__main__" and not (is_file and name in sys.modules)
         read = [one for one in sorted(held) if one in members or (in_memory and _is_own(one))]
+        for one in read:
+            self._note(name, one, held[one])
         parts = [
             (one, self._module(part, members, seen | {name}))
             if isinstance(part := held[one], types.ModuleType)
@@ -201,10 +213,21 @@ class _Walk:
         ]
         return [name, self._files(name), parts]
 
+    def _note(self, module: str, name: str, value: Any) -> None:
+        is_its_own = getattr(value, "__module__", None) == module
+        if self._find(module) and _is_plain(value) and not is_its_own:
+            self._read[module, name] = value
+
     def _read_files(self, module: str) -> bytes:
         """A digest of the files of a module of the user's own, and of those that it imports."""
         files = sorted(files_of(module, self._find))
         return _hash(part for name, content in files for part in (name.encode(), content))
+
+
+def _is_plain(value: Any) -> bool:
+    if type(value) in (list, tuple):
+        return all(map(_is_plain, value))
+    return type(value) in _ATOMS or isinstance(value, (types.FunctionType, type))
 
 
 def _hash(parts: Iterable[bytes]) -> bytes:
