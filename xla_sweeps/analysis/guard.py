@@ -12,7 +12,8 @@ in every fourth guard.
 
 A neighbour's load, or a slow state of the machine, lasts over several pairs. Few pairs do not show
 that, so before the last look only a large difference is named. Where pairs resemble their
-neighbours, the error is that of runs of pairs.
+neighbours, the error is that of runs of pairs. Where equal sides on a machine in two states explain
+the pairs as well as a change does, the interval contains no change.
 
 References:
     Alexopoulos & Seila (1996), Implementing the Batch Means Method in Simulation Experiments.
@@ -49,6 +50,11 @@ ALIKE = 1.0
 """Standard errors of the correlation of neighbouring pairs above which runs give the error."""
 
 RUN, FEWEST_RUNS = 4, 3  # pairs of a run, and the fewest runs that give an error
+
+LASTS = 7.0  # pairs that a state of the machine is assumed to last on average
+
+TAILS = 5.0
+"""Degrees of freedom of the distribution about a state: few lone pairs are taken for one."""
 
 
 class Pair(NamedTuple):
@@ -101,12 +107,15 @@ def judge(pairs: Sequence[Pair], mode: str, *, looks: int, modes: int, detect: f
     """The verdict on a mode at a look: `equivalent` within `detect`, else by the sign."""
     measured = [pair for pair in pairs if mode in pair.ratios]
     ratios = np.array([pair.ratios[mode] for pair in measured])
-    middle, error, freedom, spread = fit(ratios, [pair.before_first for pair in measured])
+    orders = [pair.before_first for pair in measured]
+    middle, error, freedom, spread = fit(ratios, orders)
     level = 1 - LEVELS[looks - 1] / modes
     interval = stats.interval_about(
         float(middle), float(error), freedom=float(freedom), level=level
     )
     low, high = interval.low, interval.high
+    if low * high > 0 and not is_beyond_states(ratios, orders):
+        low, high = min(low, 0.0), max(high, 0.0)
     bound = math.log1p(detect)
     least = 0.0 if len(pairs) >= LOOK * looks else EARLY * bound
     verdict = (
@@ -144,7 +153,7 @@ def fit(ratios: Numbers, before_first: Sequence[bool]) -> tuple[Numbers, Numbers
         The change, its standard error, the degrees of freedom of that, and the standard deviation
         of one pair; shape (...) each.
     """
-    design = np.column_stack([np.ones(len(before_first)), np.where(before_first, 1.0, -1.0)])
+    design = _design_of(before_first)
     coefficients = ratios @ np.linalg.pinv(design).T
     left = len(before_first) - design.shape[1]
     residuals = ratios - coefficients @ design.T
@@ -162,3 +171,42 @@ def fit(ratios: Numbers, before_first: Sequence[bool]) -> tuple[Numbers, Numbers
         error = np.where(alike, np.maximum(error, of_runs), error)
         freedom = np.where(alike, runs - 1.0, freedom)
     return coefficients[..., 0], error, freedom, np.sqrt(variance)
+
+
+def is_beyond_states(ratios: Numbers, before_first: Sequence[bool]) -> bool:
+    """True if a change explains pairs better than equal sides on a machine in two states.
+
+    A state lasts for `LASTS` pairs, and the first may be either; one side loses in the one what the
+    other side loses in the other. Likelihoods are the largest of some distances and scatters.
+
+    Args:
+        ratios: log ratios of pairs, shape (n,).
+        before_first: the order of each pair, whose effect is taken out; shape (n,).
+
+    References:
+        Rabiner (1989), A Tutorial on Hidden Markov Models, section III A (the forward procedure).
+    """
+    design = _design_of(before_first)
+    ratios = ratios - design[:, 1] * (np.linalg.pinv(design) @ ratios)[1]
+    size = max(float(np.median(np.abs(ratios))), math.sqrt(LEAST))
+    grid = np.meshgrid(np.linspace(0.15, 2, 10), np.geomspace(0.15, 2, 8))
+    apart, scatter = (size * values for values in grid)
+    slower, faster = (
+        -(TAILS + 1) / 2 * np.log1p(((ratios[:, None, None] - level) / scatter) ** 2 / TAILS)
+        - np.log(scatter)
+        for level in (apart, -apart)
+    )
+    stays, ends = math.log1p(-1 / LASTS), -math.log(LASTS)
+    up, down = slower[0], faster[0]
+    for one, other in zip(slower[1:], faster[1:], strict=True):
+        up, down = (
+            np.logaddexp(up + stays, down + ends) + one,
+            np.logaddexp(down + stays, up + ends) + other,
+        )
+    changed = max(slower.sum(axis=0).max(), faster.sum(axis=0).max())
+    return bool(changed > np.logaddexp(up, down).max() - math.log(2))
+
+
+def _design_of(before_first: Sequence[bool]) -> Numbers:
+    """The columns of a change and of the order."""
+    return np.column_stack([np.ones(len(before_first)), np.where(before_first, 1.0, -1.0)])

@@ -40,7 +40,7 @@ def load(folder: Path) -> Any:
     code = _code(folder)
     if "builder" in code:
         builder = code["builder"]
-        for (module, name), value in code["read"].items():  # as it was set in memory, not in a file
+        for (module, name), value in code.get("read", {}).items():  # as it was set in memory, not in a file
             setattr(importlib.import_module(module), name, value)
         return builder if needs_inputs(builder) else builder()
     if "module" in code:
