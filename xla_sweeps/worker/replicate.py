@@ -37,9 +37,9 @@ CPU_CLOCK = time.process_time_ns
 FIRST_CALL = "first_call"
 """Kind of the failure of a mode that is wrong in the first call of a new model."""
 
-MOST_NEW_INPUTS, NEW_INPUTS_NS = 6, 10**9
-"""Times that a mode is given new inputs, unless they took so long: of the modes that are wrong on a
-quarter of all inputs, one in 400 passes."""
+MOST_NEW_INPUTS, NEW_INPUTS_NS = 6, 5 * 10**8
+"""Times that a mode is given new inputs, unless they took so much processor time: of the modes that
+are wrong on a quarter of all inputs, one in 400 passes."""
 
 
 @dataclass
@@ -340,11 +340,11 @@ class Replicate:
 
     def _try_new_inputs(self, entry: Prepared) -> tuple[Status, Failure] | None:
         """The failure of a mode that is wrong on inputs that no call has seen, the first shared."""
-        until, executable = CLOCK() + NEW_INPUTS_NS, entry.executable
+        until, executable = CPU_CLOCK() + NEW_INPUTS_NS, entry.executable
         for count in range(MOST_NEW_INPUTS):
             if self._fresh and not count:
                 executable.inputs = self._fresh
-            elif (count and CLOCK() > until) or not (
+            elif (count and CPU_CLOCK() > until) or not (
                 executable.renew() and self._model.expect(executable)
             ):
                 return None
