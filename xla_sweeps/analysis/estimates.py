@@ -148,18 +148,16 @@ class Samples:
         self, rounds: Sequence[Round], *, contaminated: bool = False, on_gpu: bool = False
     ) -> None:
         self.contaminated, self.on_gpu = contaminated, on_gpu
-        blocks = [(one, {block.mode: block for block in one.blocks}) for one in rounds]
         self.fill_shares: dict[str, float] = {}
-        for block in (block for one in rounds for block in one.blocks):
-            share = block.fill_ns / block.elapsed_ns
-            self.fill_shares[block.mode] = max(share, self.fill_shares.get(block.mode, 0.0))
-        self._streams, self._singles = (
-            {
-                label: np.array([of(by_mode.get(label), one) for one, by_mode in blocks])
-                for label in self.fill_shares
-            }
-            for of in (_of_stream, _of_singles)
-        )
+        timed: dict[str, list[tuple[float, ...]]] = {}
+        for place, one in enumerate(rounds):
+            for block in one.blocks:
+                label, share = block.mode, block.fill_ns / block.elapsed_ns
+                self.fill_shares[label] = max(share, self.fill_shares.get(label, 0.0))
+                of_label = timed.setdefault(label, [_NOTHING + _NOTHING] * len(rounds))
+                stream = _of_stream(block)
+                of_label[place] = stream + _of_singles(block, stream, one.round)
+        self._timed = {label: np.array(blocks).T for label, blocks in timed.items()}
         self._quiet = np.array([not one.dirty for one in rounds], dtype=bool)
         self._kept: dict[tuple[tuple[str, ...], bool, bool], Seconds] = {}
 
@@ -176,30 +174,25 @@ class Samples:
     def _call_s(self, labels: tuple[str, ...], contaminated: bool, single: bool) -> Seconds:
         if not {*labels} <= self.fill_shares.keys():
             return np.empty((0, len(labels)))
-        table = self._singles if single else self._streams
-        chosen = np.stack([table[label] for label in labels])
-        counts = ~np.isnan(chosen[:, :, 0]).any(axis=0)
-        counts = counts if contaminated else counts & self._quiet
-        inputs = chosen[:, counts, 1].max(axis=0).astype(int)
-        whole = (inputs == _UNKNOWN).any()
-        call_s: Seconds = chosen[:, counts, 0].T
-        return call_s if whole else as_rates(call_s, inputs)
+        chosen = np.array([self._timed[label][2 * single :][:2] for label in labels])
+        counts = ~np.isnan(chosen[:, 0].sum(axis=0))
+        places = np.flatnonzero(counts if contaminated else counts & self._quiet)
+        inputs = chosen[:, 1, places].max(axis=0, initial=_UNKNOWN).astype(int)
+        call_s: Seconds = chosen[:, 0, places].T
+        return call_s if _UNKNOWN in inputs.tolist() or not places.size else as_rates(call_s, inputs)
 
 
 _NOTHING = (math.nan, _UNKNOWN)
 
 
-def _of_stream(block: Block | None, one: Round) -> tuple[float, int]:
+def _of_stream(block: Block) -> tuple[float, int]:
     """Seconds of a call in a block, and its input."""
-    if block is None:
-        return _NOTHING
     return block.call_s, _UNKNOWN if block.input is None else block.input
 
 
-def _of_singles(block: Block | None, one: Round) -> tuple[float, int]:
+def _of_singles(block: Block, stream: tuple[float, int], number: int) -> tuple[float, int]:
     """The median of a round's single calls of a mode, and the input of a single one."""
-    if block is None or not block.single_ns:
-        alone = block is not None and block.calls == 1
-        return _of_stream(block, one) if alone else _NOTHING
-    at = one.round % INPUTS if len(block.single_ns) == 1 else _UNKNOWN
+    if not block.single_ns:
+        return stream if block.calls == 1 else _NOTHING
+    at = number % INPUTS if len(block.single_ns) == 1 else _UNKNOWN
     return statistics.median(block.single_ns) / 1e9, at

@@ -179,10 +179,11 @@ def _sustained_ratio(records: Sequence[Record], label: str) -> Figure | None:
         rounds = [
             block.call_s
             for one in record.rounds
+            if alone and not one.dirty
             for block in one.blocks
-            if block.mode == label and not one.dirty
+            if block.mode == label
         ]
-        if alone and rounds:
+        if rounds:
             late = alone[len(alone) // 2 :]
             ratios.append(statistics.median(late) / statistics.median(rounds))
     return _figure("sustained", (label,), ratios, False)

@@ -124,16 +124,25 @@ def log_quantile(
     """
     logs = np.log(np.asarray(values, dtype=float))
     ordered = np.sort(logs)
-    middle = float(np.quantile(ordered, share))
+    middle = _quantile_of(ordered, share)
     variance = ordered.size * share * (1 - share)
     starts = np.arange(0, logs.size, group)
     if group > 1 < starts.size:
         sums = np.add.reduceat((logs <= middle) - share, starts)
         variance = max(variance, float(sums @ sums) * starts.size / (starts.size - 1))
     reach = 1.96 * math.sqrt(variance)
-    ranks = np.clip(ordered.size * share + np.array([-reach, reach]), 0, ordered.size - 1)
-    low, high = ordered[ranks.astype(int)]
-    return middle, float(high - low) / 2 / 1.96
+    first = max(0, int(ordered.size * share - reach))
+    last = min(int(ordered.size * share + reach), ordered.size - 1)
+    return middle, float(ordered[last] - ordered[first]) / 2 / 1.96
+
+
+def _quantile_of(ordered: _Numbers, share: float) -> float:
+    """`numpy.quantile` of ordered values, to the last bit, without its overhead."""
+    place = (ordered.size - 1) * share
+    below = int(place)
+    low, high = ordered[below : below + 2].tolist() if place % 1 else [float(ordered[below])] * 2
+    part = place - below
+    return high - (high - low) * (1 - part) if part >= 0.5 else low + (high - low) * part
 
 
 def q_values(p_values: Sequence[float]) -> list[float]:
@@ -182,17 +191,22 @@ def drifts(log_ratios: Sequence[float] | _Numbers) -> bool:
     """True if a ratio surely changes over the rounds by more than `DRIFT`, slowly or at once."""
     if len(log_ratios) < 2:
         return False
-    parts = min(len(log_ratios), _DRIFT_PARTS)
-    share, more = divmod(len(log_ratios), parts)
-    sizes = share + (np.arange(parts) < more)
-    means = np.add.reduceat(np.exp(log_ratios), np.cumsum(sizes) - sizes) / sizes
-    if means.max() <= (1 + DRIFT) * means.min():
+    starts, sizes = _split(len(log_ratios))
+    levels = (np.add.reduceat(np.exp(log_ratios), starts) / sizes).tolist()
+    if max(levels) <= (1 + DRIFT) * min(levels):
         return False
-    levels = means.tolist()
     change = trend_interval(levels, level=0.995)
     return (
         change.low > DRIFT or change.high < -DRIFT or shifts(levels, by=DRIFT, chance=_DRIFT_CHANCE)
     )
+
+
+@functools.lru_cache(maxsize=32)
+def _split(count: int) -> tuple[Any, Any]:
+    """Where each of at most `_DRIFT_PARTS` nearly equal parts of a series begins, and its size."""
+    share, more = divmod(count, min(count, _DRIFT_PARTS))
+    sizes = share + (np.arange(min(count, _DRIFT_PARTS)) < more)
+    return np.cumsum(sizes) - sizes, sizes
 
 
 def shifts(values: Sequence[float], *, by: float, chance: float) -> bool:
@@ -239,7 +253,7 @@ def ratio_interval(log_ratios: Sequence[float] | _Numbers) -> Interval:
     if not drifts(log_ratios):
         return interval
     third = len(log_ratios) // 3
-    ends = [float(np.median(part)) for part in (log_ratios[:third], log_ratios[-third:])]
+    ends = [_middle_of(np.sort(part)) for part in (log_ratios[:third], log_ratios[-third:])]
     low, high = min(interval.low, *ends), max(interval.high, *ends)
     return Interval(estimate=interval.estimate, low=low, high=high)
 
