@@ -94,7 +94,7 @@ def test_names_that_are_no_text_are_read_in_this_process() -> None:
 
 
 def test_an_error_of_the_function_is_raised(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(ValueError, match="at 25"):
+    with pytest.raises(ValueError, match="at the second part"):
         list(in_parts(parts.fails, "", ITEMS, Done))
     assert not capfd.readouterr().err
 

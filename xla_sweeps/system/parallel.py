@@ -21,10 +21,10 @@ import msgspec
 from xla_sweeps.system.devices import usable_cores
 from xla_sweeps.system.process import die_with_parent, python_command
 
-PART = 25
+PART = 100
 """Items of a part."""
 
-PARTS_OF_PROCESS = 20
+PARTS_OF_PROCESS = 5
 """Parts that a process must have for its start to pay."""
 
 MAX_PROCESSES = 16
