@@ -132,7 +132,10 @@ def _show(options: argparse.Namespace) -> int:
     elif form == "json":
         write_json(table.to_pylist(), output)
     else:
-        write_text(csv_text(table.to_pylist(), table.column_names), output)
+        with progress_bar("writing rows"):
+            documents = (row for part in table.to_batches(1000) for row in part.to_pylist())
+            text = csv_text(documents, table.column_names)
+        write_text(text, output)
     return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -52,7 +52,7 @@ def require_writable(output: Path | None) -> None:
         raise StoreError(f"cannot write {output}: Permission denied")
 
 
-def csv_text(documents: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
+def csv_text(documents: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
     """CSV with stable columns; an apostrophe quotes what a spreadsheet would take for a formula."""
     lines = [",".join(columns)]
     lines += [",".join(_cell(document.get(name)) for name in columns) for document in documents]
