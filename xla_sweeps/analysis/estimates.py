@@ -177,9 +177,10 @@ class Samples:
         chosen = np.array([self._timed[label][2 * single :][:2] for label in labels])
         counts = ~np.isnan(chosen[:, 0].sum(axis=0))
         places = np.flatnonzero(counts if contaminated else counts & self._quiet)
-        inputs = chosen[:, 1, places].max(axis=0, initial=_UNKNOWN).astype(int)
+        inputs = chosen[:, 1, places].max(axis=0).astype(int)
         call_s: Seconds = chosen[:, 0, places].T
-        return call_s if _UNKNOWN in inputs.tolist() or not places.size else as_rates(call_s, inputs)
+        whole = not places.size or _UNKNOWN in inputs.tolist()
+        return call_s if whole else as_rates(call_s, inputs)
 
 
 _NOTHING = (math.nan, _UNKNOWN)

@@ -12,6 +12,7 @@ import datetime
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -119,8 +120,9 @@ def examine(results_dir: Path) -> Findings:
             findings.add(found)
             advance(done, len(names))
     findings.find_copies()
-    read = join_parts(findings.trials)
-    findings.problems.extend(rows.unlike_records(results_dir, read))
+    with progress_bar("comparing kept rows"):
+        read = join_parts(findings.trials)
+        findings.problems.extend(rows.unlike_records(results_dir, read))
     if contaminated := findings.counts.get("contaminated"):
         findings.notes.append(
             f"{folder}: {contaminated} of {findings.counts['record']} records are contaminated: "
@@ -136,7 +138,9 @@ def _examine_part(folder: str, names: Sequence[str]) -> Findings:
     trials = _trials([store.records_dir / name for name in names], findings)
     read = summarize_trials(store, ((name, records, ()) for name, records in trials))
     findings.problems.extend(read.problems)
-    findings.trials.append(Part.of(read))
+    own = read.facts.items()  # without what `compare` alone needs
+    facts = {name: msgspec.structs.replace(fact, compared=None) for name, fact in own}
+    findings.trials.append(Part.of(replace(read, facts=facts)))
     return findings
 
 

@@ -43,7 +43,8 @@ class Figure(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fals
         loaded: whether contaminated rounds count, for want of others.
         scatter: variance of one round, as the error of its replicates says it: a spike does not
             change it; 0 where it is not known.
-        values: the log of each replicate; `errors`: its standard error, from its own rounds.
+        values: the log of each replicate; `errors`: its standard error, from its own rounds. Of a
+            figure that is kept beside rows there are neither: `between` and `within` say enough.
     """
 
     name: str

@@ -190,7 +190,8 @@ def summarize_trials(
 def _summarize(records: Sequence[Record]) -> tuple[TrialSummary, Facts]:
     """A trial by itself, and the facts by which others learn from it and `compare` knows it."""
     trial = summarize(records, pool=None)
-    own = Facts(figures=trial.figures, compared=compared_trial(records, trial))
+    spread = (msgspec.structs.replace(one, values=(), errors=()) for one in trial.figures)
+    own = Facts(figures=tuple(spread), compared=compared_trial(records, trial))
     if not trial.comparisons:
         return trial, own
     row = trial.comparisons[0]
@@ -279,4 +280,5 @@ def only(table: pyarrow.Table, trials: Iterable[str]) -> pyarrow.Table:
     import pyarrow.compute as compute
 
     chosen = pyarrow.array(sorted(trials), pyarrow.string())
-    return table.filter(compute.is_in(table["trial_id"], value_set=chosen))
+    mask = compute.is_in(table["trial_id"], value_set=chosen)
+    return table if compute.all(mask).as_py() else table.filter(mask)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -48,7 +48,7 @@ from xla_sweeps.system.text import displayable
 if TYPE_CHECKING:
     import pyarrow
 
-VERSION = 27
+VERSION = 28
 
 _LIMIT_BYTES = 2**30
 
@@ -102,6 +102,22 @@ class _Beside(msgspec.Struct):
 
     modified_ns: dict[str, int] = {}
     facts: dict[str, Facts] = {}
+
+
+class _InShort(msgspec.Struct, array_like=True):
+    """The first of a trial's `Facts`."""
+
+    runs: tuple[RecordFacts, ...] = ()
+
+
+class _BesideInShort(msgspec.Struct):
+    """Content of `rows.parquet` beside the rows, as far as `check` compares it."""
+
+    modified_ns: dict[str, int] = {}
+    facts: dict[str, _InShort] = {}
+
+
+_Kept = TypeVar("_Kept", _Beside, _BesideInShort)
 
 
 def load(
@@ -238,7 +254,7 @@ def _load_measured(
     folders = dict(store.folders())
     table, beside = join_tables([]), _Beside()
     with contextlib.suppress(Exception):  # it is missing, too large, or not ours
-        table, beside = _open_kept(store, len(folders))
+        table, beside = _open_kept(store, len(folders), _Beside)
     if beside.modified_ns == folders:
         return table, beside, ()
     try:
@@ -287,7 +303,7 @@ def unlike_records(results_dir: Path, read: Trials) -> Iterator[str]:
         return derive.with_verdicts(derive.only(table, same), facts)
 
     try:
-        kept, beside = _open_kept(store, len(folders))
+        kept, beside = _open_kept(store, len(folders), _BesideInShort)
         same = {name for name, _ in folders.items() & beside.modified_ns.items()}
         if beside.modified_ns != folders:  # then a reader settles the kept rows with the others
             kept = settle(kept)
@@ -326,7 +342,7 @@ def _save(store: Store, table: pyarrow.Table, beside: _Beside) -> None:
         files.remove_left_over(path.parent.glob(".*.tmp"))
 
 
-def _open_kept(store: Store, trials: int) -> tuple[pyarrow.Table, _Beside]:
+def _open_kept(store: Store, trials: int, kind: type[_Kept]) -> tuple[pyarrow.Table, _Kept]:
     """Kept rows and facts; none where they are of another version."""
     import pyarrow
     import pyarrow.parquet
@@ -339,13 +355,13 @@ def _open_kept(store: Store, trials: int) -> tuple[pyarrow.Table, _Beside]:
         metadata = pyarrow.parquet.ParquetFile(source, **limit).metadata
         kept = metadata.metadata.get(_key(store))
         if kept is None or metadata.schema.to_arrow_schema().names != schema().names:
-            return join_tables([]), _Beside()
-        beside = msgspec.json.decode(_unpack(kept, trials), type=_Beside)
+            return join_tables([]), kind()
+        beside = msgspec.json.decode(_unpack(kept, trials), type=kind)
         check_size(metadata, trials)
         return pyarrow.parquet.ParquetFile(source, metadata=metadata).read(), beside
 
 
-def _unpack(kept: bytes, trials: int) -> bytes:
+def _unpack(kept: bytes, trials: int) -> bytearray:
     """Content beside the rows; `ValueError` where it is more than so many trials can have."""
     import pyarrow
 
@@ -356,7 +372,7 @@ def _unpack(kept: bytes, trials: int) -> bytes:
             unpacked += block
             if len(unpacked) > most:
                 raise ValueError(f"holds more than {most / 2**20:,.0f} MiB beside its rows")
-    return bytes(unpacked)
+    return unpacked
 
 
 def _path(results_dir: Path) -> Path:

@@ -76,22 +76,24 @@ def join_tables(tables: Iterable[pyarrow.Table]) -> pyarrow.Table:
 def differing(kept: pyarrow.Table, fresh: pyarrow.Table) -> list[str]:
     """A line for each column of which two tables of the same rows hold different values."""
     import numpy as np
+    from pyarrow import compute
 
     if kept.num_rows != fresh.num_rows:
         return [f"{kept.num_rows} rows instead of {fresh.num_rows}"]
     key = [(name, "ascending") for name in ("trial_id", "candidate", "baseline")]
-    kept, fresh = kept.sort_by(key), fresh.sort_by(key)
+    orders = [(table, compute.sort_indices(table, key)) for table in (kept, fresh)]
     differences = []
     for name, column in COLUMNS.items():
-        there, here = kept[name].to_numpy(), fresh[name].to_numpy()
+        there, here = (table[name].take(order).to_numpy() for table, order in orders)
         if column.kind is float:
             same = np.isclose(there, here, rtol=1e-6, atol=1e-12, equal_nan=True)
         else:  # a missing integer is NaN, which equals nothing
             same = (there == here) | ((there != there) & (here != here))
         for row in np.flatnonzero(~same)[:1].tolist():
-            trial, candidate, baseline = (fresh[part][row].as_py() for part, _ in key)
+            places = [order[row].as_py() for _, order in orders]
+            trial, candidate, baseline = (fresh[part][places[1]].as_py() for part, _ in key)
             pair = f"{candidate} against {baseline} of {trial}"
-            old, new = kept[name][row].as_py(), fresh[name][row].as_py()
+            old, new = kept[name][places[0]].as_py(), fresh[name][places[1]].as_py()
             differences.append(f"{pair}: {name} is {old!r} there and {new!r} here")
     return differences
 
