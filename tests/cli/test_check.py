@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from factories import CONFIG, make_record
 from golden_record import GOLDEN, folder_with, put
 
 from xla_sweeps.analysis import summary
-from xla_sweeps.cli import main
+from xla_sweeps.cli import check, main
 from xla_sweeps.cli.check import examine
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import Record, seal
@@ -173,6 +174,27 @@ def test_what_planning_reads_beside_the_rows_is_compared_too(tmp_path: Path) -> 
     assert [str(run.outcome) for run in rows.load_runs(store).all()] == ["oom_host"]
     (line,) = examine(tmp_path).problems
     assert line.startswith(f"{path}: not the rows of the records: {stored.trial_id}")
+
+
+def test_a_line_tells_of_all_that_takes_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Store(tmp_path).save(make_record(noise=0.1))
+    shown: list[str] = []
+
+    @contextlib.contextmanager
+    def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
+        shown.append(title)
+        yield lambda done, total: None
+        shown.append("")
+
+    def unlike_records(*_: object) -> list[str]:
+        return [f"beside the line: {shown[-1]}"]
+
+    monkeypatch.setattr(check, "progress_bar", progress_bar)
+    monkeypatch.setattr(rows, "unlike_records", unlike_records)
+    assert examine(tmp_path).problems == ["beside the line: comparing kept rows"]
+    assert shown == ["checking records", "", "comparing kept rows", ""]
 
 
 def test_check_changes_nothing(tmp_path: Path) -> None:

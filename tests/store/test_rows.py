@@ -427,3 +427,14 @@ def test_the_floor_at_the_end_of_a_trial_comes_from_the_pairs_of_its_device(tmp_
     assert same(sorted(ended.comparisons, key=key), kept_of(tmp_path, 40))
     another = end(tmp_path, 41, device={"kind": "cpu", "name": "Another CPU"})
     assert another.comparisons[0].speedup.floor == 0.01
+
+
+def test_of_each_figure_only_its_spread_is_kept_beside_the_rows(tmp_path: Path) -> None:
+    """As the logs of every replicate took a third of what each reader unpacks."""
+    for replicate in range(3):
+        save(tmp_path, 1, replicate=replicate, seed=replicate)
+    (fact,) = rows_.load(tmp_path).facts.values()
+    assert {one.replicates for one in fact.figures if one.name == "speedup"} == {3}
+    assert not any(one.values or one.errors for one in fact.figures)
+    estimates = rows_.load(tmp_path).table["replicate_log_speedups"].to_pylist()
+    assert {len(text.split()) for text in estimates} == {3}
