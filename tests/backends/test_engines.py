@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -398,3 +399,13 @@ def test_one_trial_compares_tensorflow_and_jax_on_the_same_weights(tmp_path: Pat
     assert {"graph", "xla", "jax_xla"} <= outcomes.keys()
     assert outcomes["jax_xla"]["agreement"]["rmse_rel"] < 1e-5
     assert outcomes["jax_xla"]["effective"]["compilations"] == 1
+
+
+@OTHERS
+def test_errors_that_doctor_plants_are_caught_in_each_compiled_mode(engine: str) -> None:
+    words = [python(engine), "-m", f"xla_sweeps.backends.{engine}.plants", "cpu"]
+    environment = {**os.environ, **backend_named(engine).variables, "KERAS_TORCH_DEVICE": "cpu"}
+    done = subprocess.run(words, capture_output=True, cwd=ROOT, env=environment, check=True)
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {one["verdict"] for one in told} == {"ok"}, told
+    assert len(told) == {"jax": 1, "torch": 2}[engine]

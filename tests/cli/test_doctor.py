@@ -85,6 +85,7 @@ def test_without_tensorflow_another_backend_is_enough(
     optional = f"not installed (optional: {install('tensorflow')})"
     assert (line.level, line.shown) == ("absent", optional)
     assert not {"tf_keras", "tensorflow-hub", "keras-cv"} & set(findings)
+    packages.clear()
     with pytest.raises(ConfigError, match=r"--full: needs TensorFlow: .*install tensorflow"):
         doctor.doctor_command(["--full", "--seconds", "0.1"])
 

@@ -20,8 +20,9 @@ from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import Settings
 from xla_sweeps.doctor import self_check
 from xla_sweeps.doctor.check_result import Checked, Verdict, judged_interval
-from xla_sweeps.schema.backend import default_backend
+from xla_sweeps.schema.backend import backend_named, default_backend
 from xla_sweeps.schema.record import GpuSpan, Record
+from xla_sweeps.system import programs
 from xla_sweeps.system.devices import Device
 from xla_sweeps.trial import runner
 from xla_sweeps.trial.replicate import Screen
@@ -192,6 +193,23 @@ def test_a_program_that_dies_is_a_bad_check_after_those_that_it_made() -> None:
     checks = list(self_check.check_process(CPU, backend))
     assert checks[0] == made
     assert (checks[1].verdict, checks[1].figure) == (Verdict.BAD, "no CUDA here")
+
+
+def test_without_tensorflow_the_errors_planted_on_other_backends_are_checked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = Checked("an output error", "caught", "caught", Verdict.OK)
+    code = f"print({msgspec.json.encode(made).decode()!r})"
+    other = replace(backend_named("jax"), programs={"plants": (sys.executable, "-c", code)})
+    lacking = {default_backend().name: ["tensorflow"]}
+    monkeypatch.setattr(self_check, "backends", lambda: (default_backend(), other))
+    monkeypatch.setattr(self_check, "absent", lambda one: lacking.get(one.name))
+    monkeypatch.setattr(programs, "require", lambda _: None)
+    said = list[str]()
+    planted, others = self_check.check(CPU, default_backend(), said.append)
+    assert planted == made
+    assert others.verdict is Verdict.IMPOSSIBLE
+    assert said == ["outputs on JAX"]
 
 
 def test_each_process_has_a_number_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

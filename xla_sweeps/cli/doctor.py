@@ -47,7 +47,8 @@ def doctor_command(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if not 0 <= options.seconds <= MAX_SECONDS:
         raise ConfigError(f"--seconds {options.seconds}: expected 0 to {MAX_SECONDS}")
-    if options.full and (missing := environment.absent(default_backend())):
+    if options.full and all(map(environment.absent, backends())):
+        missing = environment.absent(default_backend())
         raise ConfigError(f"--full: needs {default_backend().title}: {install(*missing)}")
     device = None
     if options.device is not None or options.full:

@@ -24,19 +24,20 @@ from xla_sweeps.doctor.check_result import (
     impossible,
     judged_interval,
 )
-from xla_sweeps.schema.backend import Backend
+from xla_sweeps.schema.backend import Backend, backends
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import Figure
 from xla_sweeps.system import nvml, programs
 from xla_sweeps.system.devices import Device, usable_cores
-from xla_sweeps.system.environment import child_environment
+from xla_sweeps.system.environment import absent, child_environment
 from xla_sweeps.system.files import scratch_folder
 from xla_sweeps.trial import runner
 from xla_sweeps.trial.monitor import Sampler
 from xla_sweeps.trial.replicate import Screen
 from xla_sweeps.trial.tracking import tracker_named
 
-PROGRAM = "self_check"
+PROGRAM, PLANTS = "self_check", "plants"
+"""Programs of a backend: all checks that one process can make, or those of its outputs only."""
 
 LIMIT_S = 180.0  # seconds that the backend's program has
 
@@ -82,8 +83,17 @@ class _Unwatched(Screen):
 
 def check(device: Device, backend: Backend, say: Say) -> Iterator[Checked]:
     """Check a device, in some minutes; each check when it is done."""
-    say("speed, memory, outputs")
-    yield from check_process(device, backend)
+    is_there = not absent(backend)
+    if is_there:
+        say("speed, memory, outputs")
+        yield from check_process(device, backend)
+    for other in backends():
+        if PLANTS in other.programs and not absent(other):
+            say(f"outputs on {other.title}")
+            yield from check_process(device, other, PLANTS)
+    if not is_there:
+        yield impossible("speed, memory, A/A", f"needs {backend.title}", "trusted")
+        return
     with scratch_folder() as folder:
         processes = 0
 
@@ -102,16 +112,16 @@ def check(device: Device, backend: Backend, say: Say) -> Iterator[Checked]:
         yield from check_copies(device, measure)
 
 
-def check_process(device: Device, backend: Backend) -> Iterator[Checked]:
-    """Pass on what the backend's program checks, and that it ended early."""
+def check_process(device: Device, backend: Backend, program: str = PROGRAM) -> Iterator[Checked]:
+    """Pass on what a backend's program checks, and that it ended early."""
     peak = CPU_FLOP_PER_S * usable_cores()
     if device.kind == "gpu":
         peak = nvml.float32_peak(device.uuid) or math.inf
     variables = child_environment(
         os.environ, device=device, backend=backend, extra=backend.logging(2)
     )
-    words = ("measure", device.kind, str(peak))
-    done = programs.run(backend, PROGRAM, *words, environment=variables, limit_s=LIMIT_S)
+    words = (device.kind,) if program == PLANTS else ("measure", device.kind, str(peak))
+    done = programs.run(backend, program, *words, environment=variables, limit_s=LIMIT_S)
     yield from answers_of(done.output, Checked)
     if done.code != 0:
         yield check_of("checks in one process", done.reason, "all made", ok=False)

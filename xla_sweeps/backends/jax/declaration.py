@@ -44,7 +44,9 @@ _FAILURES = (
 BACKEND = Backend(
     name="jax",
     title="JAX",
-    programs={"worker": python_command("xla_sweeps.backends.jax.worker")},
+    programs={
+        name: python_command(f"xla_sweeps.backends.jax.{name}") for name in ("worker", "plants")
+    },
     explains=True,
     explains_with={"google.protobuf": "protobuf"},
     packages={name: (name,) for name in ("jax", "jaxlib", "keras", "keras-hub")},

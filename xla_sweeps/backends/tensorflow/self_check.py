@@ -10,26 +10,24 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import msgspec
-import numpy as np
 import tensorflow as tf
 from scipy.stats import theilslopes
 
+from xla_sweeps.backends.keras.plants import WIDTHS, plant_errors
 from xla_sweeps.backends.tensorflow import devices, memory
 from xla_sweeps.backends.tensorflow.modes import ModeExecutable
 from xla_sweeps.doctor.check_result import Checked, check_of, impossible
 from xla_sweeps.doctor.toolchain import PROGRAMS, Compiled
 from xla_sweeps.schema.measurement import INPUTS
 from xla_sweeps.schema.modes import Mode
-from xla_sweeps.schema.trial import Precision
 from xla_sweeps.trial.failures import error_text
-from xla_sweeps.worker import agreement, timing
+from xla_sweeps.worker import timing
 
-SIZES = {"gpu": (4096, 2048, 2**30), "cpu": (512, 256, 2**26)}
-"""Side of the multiplied matrices, width of the small model, and bytes of the planted tensor."""
+SIZES = {"gpu": (4096, 2**30), "cpu": (512, 2**26)}
+"""Side of the multiplied matrices, and bytes of the planted tensor."""
 
 CALLS = (2, 4, 8, 16)
 REPEATS = 7
@@ -37,16 +35,14 @@ REPEATS = 7
 LARGEST_OFFSET = 0.5
 """Calls that no call may cost: what a line through times of more and more calls shows at 0."""
 
-PLANT = 1e-3
-"""Relative error of the outputs that the check of outputs must catch."""
-
 
 def measure(kind: str, peak: float) -> Iterator[Checked]:
     """Measure everything that one process can."""
-    side, width, planted_bytes = SIZES[kind]
+    side, planted_bytes = SIZES[kind]
     yield from _check_speed(side, peak)
     yield _memory(planted_bytes, devices.tf_device(kind))
-    yield from _plant_errors(width, gpu=kind == "gpu")
+    compiled = (Mode.GRAPH, Mode.XLA)
+    yield from plant_errors(ModeExecutable, Mode.EAGER, compiled, WIDTHS[kind], gpu=kind == "gpu")
 
 
 def compile_programs() -> Iterator[Compiled]:
@@ -123,47 +119,6 @@ def _memory(planted_bytes: int, device: str) -> Checked:
     return check_of(
         f"memory of a tensor of {mib} MiB", f"{rise / 2**20:.1f} MiB", f"{mib} ± 1 %", ok=ok
     )
-
-
-def _plant_errors(width: int, *, gpu: bool) -> Iterator[Checked]:
-    """Show a wrong model, and a right one, to the check of outputs."""
-    call, inputs = _small_model(width)
-    eager = ModeExecutable.bind(call, Mode.EAGER, inputs).outputs()
-
-    def wrong(batch: Any) -> Any:
-        output = call(batch)
-        return output + PLANT * tf.reduce_max(tf.abs(output))
-
-    compare = partial(agreement.compare, precision=Precision.FLOAT32, classes=False, gpu=gpu)
-    for mode in (Mode.GRAPH, Mode.XLA):
-        planted, plain = (
-            compare(ModeExecutable.bind(model, mode, inputs).outputs(), eager)
-            for model in (wrong, call)
-        )
-        yield check_of(
-            f"an output error of {PLANT:g} in {mode}",
-            f"{'missed' if planted.ok else 'caught'}; without it {plain.rmse_rel:.0e}, "
-            f"{'passed' if plain.ok else 'refused'}",
-            "caught; passed",
-            ok=plain.ok and not planted.ok,
-        )
-
-
-def _small_model(width: int) -> tuple[Callable[[Any], Any], list[Any]]:
-    """A model of dense layers, and as many inputs as a trial has."""
-    rng = np.random.default_rng(1)
-
-    def draw_matrix(columns: int) -> Any:
-        return tf.constant(rng.standard_normal((width, columns)) / math.sqrt(width), tf.float32)
-
-    layers, last = [draw_matrix(width) for _ in range(4)], draw_matrix(10)
-
-    def call(batch: Any) -> Any:
-        for layer in layers:
-            batch = tf.nn.relu(tf.linalg.matmul(batch, layer))
-        return tf.linalg.matmul(batch, last)
-
-    return call, [draw_matrix(width) for _ in range(INPUTS)]
 
 
 def _block_s(executable: ModeExecutable, calls: int) -> float:

@@ -49,7 +49,9 @@ _FAILURES = (
 BACKEND = Backend(
     name="torch",
     title="PyTorch",
-    programs={"worker": python_command("xla_sweeps.backends.torch.worker")},
+    programs={
+        name: python_command(f"xla_sweeps.backends.torch.{name}") for name in ("worker", "plants")
+    },
     explains=True,
     packages={name: (name,) for name in ("torch", "keras", "keras-hub")},
     for_gpu="torch",
