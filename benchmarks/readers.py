@@ -27,7 +27,7 @@ from xla_sweeps.schema.record import seal
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-GOLDEN = ROOT / "tests" / "data" / "records" / "schema_5.json"
+GOLDEN = ROOT / "tests" / "data" / "records" / "schema_6.json"
 MEASURES = """
 import os, resource, subprocess, sys, time
 began = time.monotonic()

@@ -77,12 +77,12 @@ def test_upgrades_are_applied_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     def noting(word: str) -> Any:
         return lambda document: document | {"log": document["log"] + word}
 
-    monkeypatch.setattr(record_, "SCHEMA_VERSION", 6)
-    monkeypatch.setattr(record_, "UPGRADES", {number: noting(f" {number}") for number in (4, 5)})
+    monkeypatch.setattr(record_, "SCHEMA_VERSION", 7)
+    monkeypatch.setattr(record_, "UPGRADES", {number: noting(f" {number}") for number in (5, 6)})
     document = json.loads(make_record(log="made").to_json())
-    for version, log in ((4, "made 4 5"), (5, "made 5"), (6, "made")):
+    for version, log in ((5, "made 5 6"), (6, "made 6"), (7, "made")):
         record = Record.from_json(seal(document | {"schema_version": version}))
-        assert (record.log, record.schema_version) == (log, 6)
+        assert (record.log, record.schema_version) == (log, 7)
 
 
 def test_each_of_hundreds_of_flipped_bits_is_found() -> None:

@@ -41,7 +41,7 @@ from xla_sweeps.schema.trial import (
 )
 from xla_sweeps.schema.upgrade import UPGRADES
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """A new status, mode, scenario or meaning of a field is a new schema; a new field with a default is
 not.
 """

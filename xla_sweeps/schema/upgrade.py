@@ -28,5 +28,8 @@ def unverifiable(document: dict[str, Any]) -> dict[str, Any]:
     return document | {"modes": modes}
 
 
-UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {4: unverifiable}
-"""The function that turns a document of each earlier schema into the next one."""
+UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {4: unverifiable, 5: dict}
+"""The function that turns a document of each earlier schema into the next one.
+
+Schema 6 has one status more, `killed`.
+"""
