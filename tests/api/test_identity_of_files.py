@@ -47,11 +47,21 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
         importlib.invalidate_caches()
 
     yield write
-    forget()
+    forget(tmp_path)
 
 
-def forget() -> None:
-    for name in [name for name in sys.modules if name.startswith("own_")]:
+def forget(folder: Path) -> None:
+    """Forget the modules that were imported from a folder."""
+
+    def places(module: Any) -> list[str]:
+        return [str(getattr(module, "__file__", "")), *map(str, getattr(module, "__path__", []))]
+
+    inside = {
+        name
+        for name, module in list(sys.modules.items())
+        if any(place.startswith(str(folder)) for place in places(module))
+    }
+    for name in inside:
         del sys.modules[name]
 
 
@@ -85,7 +95,7 @@ def test_all_files_that_a_function_s_import_leads_to_count(code: str, write: Wri
     assert digest(build) == first, "whether they are loaded or not"
     write({"own_deep": text.replace("8", "512")})
     assert digest(build) != first, "those in memory are as they were"
-    forget()
+    forget(Path.cwd())
     assert digest(build) != first
 
 
@@ -104,7 +114,7 @@ def test_a_module_that_is_held_counts_with_what_it_imports(
     first = digest(hold(importlib.import_module("own_outer")))
     write({"own_deep": deep.replace("8", "9")})
     if reloaded:
-        forget()
+        forget(Path.cwd())
     assert digest(hold(importlib.import_module("own_outer"))) != first
 
 
@@ -196,11 +206,22 @@ def test_an_array_counts_with_its_layout_and_its_own_attributes() -> None:
 
 
 HELD = """
-SIZE, WIDTHS = 8, [1, 2]
+import os
+SIZE = 8
+WIDTHS = [1, 2]
+PLACE = os.getpid()
+KIND = "cpu"
+if PLACE:
+    KIND = str(PLACE)
 def width():
     return 10
+def decorate(made):
+    return lambda: made()
+@decorate
+def widths():
+    return WIDTHS
 def make():
-    return [SIZE, *WIDTHS, width()]
+    return [SIZE, *widths(), width(), PLACE == os.getpid() and KIND == str(PLACE)]
 """
 
 
@@ -223,4 +244,4 @@ def test_what_was_set_in_memory_in_a_module_is_measured_and_not_what_its_file_ha
     )
     command = [sys.executable, "-c", script, path.removesuffix(":build")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert done.stdout.splitlines()[-1:] == ["[512, 3, 4, 20]"], done.stderr
+    assert done.stdout.splitlines()[-1:] == ["[512, 3, 4, 20, True]"], done.stderr

@@ -66,6 +66,7 @@ EXCEPTIONS: Mapping[str, Mapping[str, frozenset[str]]] = {
         "api/shipping.py": frozenset({"_is_keras", ".keras", "model.keras", "keras", "tf_keras"})
         | {"KerasSaveable", r"[/:]|\.(keras|h5|hdf5|py)$"},
         "api/compiled.py": frozenset({"tensorflow", "keras", "tf_keras", "keras_cv", "keras_hub"}),
+        "api/identity.py": frozenset({"tensorflow", "keras", "tf_keras"}),
     },
     "what the caller's process holds, when it has loaded a framework": {
         "api/kernel.py": frozenset({"tensorflow.python.eager.context"}),

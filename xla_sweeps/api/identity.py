@@ -7,6 +7,7 @@ measuring process imports it from there.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dis
 import functools
@@ -16,6 +17,7 @@ import importlib.util
 import os
 import sys
 import types
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Any
@@ -59,30 +61,33 @@ _ARRAYS = ("numpy", "tensorflow", "jax", "jaxlib", "torch", "keras", "tf_keras")
 """Libraries whose arrays and tensors are their values; those of others may have names, an index."""
 
 
-Read = dict[tuple[str, str], Any]
-"""Numbers, texts, functions and classes that code reads in modules of the user's own, which may
-differ from their files; by module and name."""
+Changed = dict[tuple[str, str], Any]
+"""What code reads in modules of the user's own that is another there in memory than in their files,
+by module and name: a number or text that the file writes down, or a function or class of `__main__`
+in place of the file's. What a file computes is not known, and may be another elsewhere.
+"""
 
 
 def digest_of(
-    content: Any, known: Callable[[Any], Iterable[Any] | None], read: Read | None = None
+    content: Any, known: Callable[[Any], Iterable[Any] | None], changed: Changed | None = None
 ) -> str:
-    """Sixteen hex digits of what an object is made of; `read` is filled.
+    """Sixteen hex digits of what an object is made of; what was changed is added to `changed`.
 
     `known` tells what that is where a library keeps more or less in an object; None elsewhere.
 
     Raises:
         RecursionError: something is nested too deeply.
     """
-    walk = _Walk(known, {} if read is None else read)
+    walk = _Walk(known, {} if changed is None else changed)
     return walk.digest([tuple(sys.version_info[:2]), content]).hex()[:16]
 
 
 class _Walk:
     """Digests of objects, each computed once."""
 
-    def __init__(self, known: Callable[[Any], Iterable[Any] | None], read: Read) -> None:
-        self._known, self._read = known, read
+    def __init__(self, known: Callable[[Any], Iterable[Any] | None], changed: Changed) -> None:
+        self._known, self._changed = known, changed
+        self._defined = functools.cache(self._list_defined)
         self._done: dict[int, tuple[Any, bytes, int]] = {}
         self._count = 0
         self._open: dict[int, int] = {}
@@ -116,8 +121,9 @@ class _Walk:
 
     def _apart(self, value: Any) -> bytes:
         """The digest of a member of a set, whose order is no part of it."""
-        walk = _Walk(self._known, self._read)
-        walk._open, walk._files, walk._models = dict(self._open), self._files, self._models
+        walk = _Walk(self._known, self._changed)
+        walk._open, walk._defined = dict(self._open), self._defined
+        walk._files, walk._models = self._files, self._models
         return walk.digest(value)
 
     def _parts(self, value: Any) -> Iterable[bytes]:
@@ -145,7 +151,9 @@ class _Walk:
         if isinstance(value, type):
             return self._class(value)
         if isinstance(value, types.CodeType):
-            return [getattr(value, name) for name in _CODE]
+            parts = {name: getattr(value, name) for name in _CODE}
+            names = ("co_names", "co_varnames", "co_freevars", "co_cellvars")
+            return [*(parts | {one: " ".join(parts[one]).encode() for one in names}).values()]
         if isinstance(value, types.CellType):
             return _cell(value)
         if isinstance(value, PurePath):
@@ -168,9 +176,8 @@ class _Walk:
             for name in sorted(reads & names.keys()):
                 read = names[name]
                 is_module = isinstance(read, types.ModuleType)
-                if _is_importable(function):
-                    self._note(function.__module__, name, read)
-                yield name, (self._module(read, members) if is_module else read)
+                self._note(str(names.get("__name__")), name, read)
+                yield name.encode(), (self._module(read, members) if is_module else read)
             package = str(names.get("__package__") or "")
             loaded = {name for one in imports for name in names_of(*one, package)}
             yield [(name, self._files(name)) for name in sorted(loaded) if self._find(name)]
@@ -214,9 +221,35 @@ class _Walk:
         return [name, self._files(name), parts]
 
     def _note(self, module: str, name: str, value: Any) -> None:
-        is_its_own = getattr(value, "__module__", None) == module
-        if self._find(module) and _is_plain(value) and not is_its_own:
-            self._read[module, name] = value
+        """Note a value of a module if its file defines another one under this name."""
+        defined = self._defined(module).get(name, _UNKNOWN)
+        if defined is _DEFINED:
+            is_other = getattr(value, "__module__", None) == "__main__"
+        else:
+            is_other = defined is not _UNKNOWN and type(value) in _PLAIN and value != defined
+        if is_other:
+            self._changed[module, name] = value
+
+    def _list_defined(self, module: str) -> dict[str, Any]:
+        """Values that a module's own file writes down once, by name; of functions a mark."""
+        file, defined = self._find(module), dict[str, Any]()
+        try:
+            tree = ast.parse(file.read_bytes() if file else b"")
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+            return {}
+        nodes = ast.walk(tree)
+        stored = Counter(
+            node.id
+            for node in nodes
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        )
+        for node in tree.body:
+            match node:
+                case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                    defined[name] = _DEFINED
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if stored[name] == 1:
+                    defined[name] = _literal(value)
+        return defined
 
     def _read_files(self, module: str) -> bytes:
         """A digest of the files of a module of the user's own, and of those that it imports."""
@@ -224,10 +257,12 @@ class _Walk:
         return _hash(part for name, content in files for part in (name.encode(), content))
 
 
-def _is_plain(value: Any) -> bool:
-    if type(value) in (list, tuple):
-        return all(map(_is_plain, value))
-    return type(value) in _ATOMS or isinstance(value, (types.FunctionType, type))
+def _literal(node: ast.expr) -> Any:
+    """The value that code writes down; unknown for any that it computes."""
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return _UNKNOWN
 
 
 def _hash(parts: Iterable[bytes]) -> bytes:
@@ -292,6 +327,11 @@ def _array(value: Any) -> list[Any] | None:
     trained = getattr(value, "trainable", None)
     return [str(plain.dtype if is_short else array.dtype), array.shape, content, layout, trained]
 
+
+_UNKNOWN, _DEFINED = object(), object()
+"""No value that a file writes down, and a function or class of it."""
+
+_PLAIN = (*_ATOMS, list, tuple, dict)
 
 _Import = tuple[int, str, tuple[str, ...]]
 """Dots, name and members of an import."""

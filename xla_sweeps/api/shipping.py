@@ -22,7 +22,7 @@ from typing import Any
 from xla_sweeps.api import compiled
 from xla_sweeps.api.border import FOREIGN, refusing
 from xla_sweeps.api.folders import keep, new_folder, write_error
-from xla_sweeps.api.identity import Read, digest_of
+from xla_sweeps.api.identity import Changed, digest_of
 from xla_sweeps.config import own_inputs
 from xla_sweeps.config.catalog import names
 from xla_sweeps.config.own_files import IMAGE_SIZES
@@ -162,9 +162,9 @@ def _ship_builder(builder: Callable[[], Any], results_dir: Path) -> dict[str, An
     label = str(getattr(builder, "__name__", type(builder).__name__))
     if inspect.isclass(builder) and own_inputs.needs_inputs(partial(builder.__init__, None)):
         raise ConfigError(f"model {label}: it takes arguments; {_BUILDER}")
-    read: Read = {}
-    digest = digest_of(builder, _configuration_of, read)
-    content = {"code.pickle": _pickle({"builder": builder, "read": read}, label, _INSIDE)}
+    changed: Changed = {}
+    digest = digest_of(builder, _configuration_of, changed)
+    content = {"code.pickle": _pickle({"builder": builder, "changed": changed}, label, _INSIDE)}
     label = "model" if label == "<lambda>" else label
     return _write_files(results_dir, digest, content, label)
 

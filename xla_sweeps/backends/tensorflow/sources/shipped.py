@@ -40,8 +40,7 @@ def load(folder: Path) -> Any:
     code = _code(folder)
     if "builder" in code:
         builder = code["builder"]
-        # As they were set in memory, which may be otherwise than in their files.
-        for (module, name), value in code.get("read", {}).items():
+        for (module, name), value in code.get("changed", {}).items():
             setattr(importlib.import_module(module), name, value)
         return builder if needs_inputs(builder) else builder()
     if "module" in code:
