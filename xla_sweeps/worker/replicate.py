@@ -41,6 +41,9 @@ MOST_NEW_INPUTS, NEW_INPUTS_NS = 6, 5 * 10**8
 """Times that a mode is given new inputs, unless they took so much processor time: of the modes that
 are wrong on a quarter of all inputs, one in 400 passes."""
 
+MOST_WAITED_NS = 3 * 10**9
+"""The same of wall time, as of a GPU's calls."""
+
 
 @dataclass
 class Prepared:
@@ -341,14 +344,16 @@ class Replicate:
     def _try_new_inputs(self, entry: Prepared) -> tuple[Status, Failure] | None:
         """The failure of a mode that is wrong on inputs that no call has seen, the first shared."""
         until, executable = CPU_CLOCK() + NEW_INPUTS_NS, entry.executable
+        late = CLOCK() + MOST_WAITED_NS
         for count in range(MOST_NEW_INPUTS):
             if self._fresh and not count:
                 executable.inputs = self._fresh
-            elif (count and CPU_CLOCK() > until) or not (
-                executable.renew() and self._model.expect(executable)
-            ):
-                return None
-            self._fresh = executable.inputs
+            else:
+                self._fresh = ()
+                is_over = count and (CPU_CLOCK() > until or CLOCK() > late)
+                if is_over or not (executable.renew() and self._model.expect(executable)):
+                    return None
+                self._fresh = executable.inputs
             if wrong := self._went_wrong(entry, 1, "on values that it has not seen"):
                 return wrong
         return None
@@ -390,26 +395,23 @@ class Replicate:
             return Status.RETRACED, failure
         if entry.outcome.status is not Status.OK:
             return None
-        if late := self._find_late_change(entry, calls):
-            return late
-        if self._is_reference(entry.executable.mode):
-            return None
-        reason = self._model.runs_away(entry.executable, calls)
-        if not reason:
-            return None
-        failure = Failure(phase=Phase.MEASURE, kind="not_finite", message=reason)
-        return Status.UNVERIFIABLE, failure
+        is_reference = self._is_reference(entry.executable.mode)
+        if not is_reference and (reason := self._model.runs_away(entry.executable, calls)):
+            failure = Failure(phase=Phase.MEASURE, kind="not_finite", message=reason)
+            return Status.UNVERIFIABLE, failure
+        return self._find_late_change(entry, calls)
 
     def _find_late_change(self, entry: Prepared, calls: int) -> tuple[Status, Failure] | None:
         """The failure of a mode that is another one by now; of a training, in its first steps."""
         when, is_training = "after it was measured", bool(self._job.trial.training)
         if self._model.compared_inputs == 1 and not is_training:
             return None
-        try:
-            late = self._went_wrong(entry, 0, when)
-        except RuntimeError:  # PyTorch reuses the memory of outputs with reduce-overhead
-            traceback.print_exc()
-            late = None
+        late = None
+        if not self._job.trial.shapes:  # whose streams are functions of their own
+            try:
+                late = self._went_wrong(entry, 0, when)
+            except Exception:  # as where PyTorch reuses the memory of outputs
+                traceback.print_exc()
         if late or is_training:
             return late
         return self._went_wrong(entry, calls, when) or self._prove_again(entry)

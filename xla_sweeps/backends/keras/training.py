@@ -52,6 +52,7 @@ class Trainer(ABC):
             `compute_loss`; it has no objective.
         draws: whether that draws random numbers, which XLA's need not equal.
         random_layers: layers that draw random numbers while training, as `random_layers` finds.
+        steps: the first steps of each mode that was compared.
     """
 
     backend: ClassVar[Backend]
@@ -106,6 +107,7 @@ class Trainer(ABC):
             labels = labels or [self.place_labels(each, outputs) for each in drawn]
             self.batches = list(zip(inputs, labels, strict=True))
         self._reference: FirstSteps | None = None
+        self.steps: dict[Mode, FirstSteps] = {}
 
     def _own_batches(
         self, built: BuiltModel, trial: Trial, inputs: Sequence[Any], labels: Sequence[Any]
@@ -180,10 +182,15 @@ class Trainer(ABC):
         self._spread = learning.spread_of(self._eager, moved)
         return learning.deterministic(self._eager, again, self._spread, precision=self.precision)
 
+    @property
+    def binds_again(self) -> bool:
+        """Whether the compared steps are another program's, without random layers."""
+        return bool(self.silences and self.random_layers)
+
     def first_steps(self, executable: Any, bind_again: Callable[[], Any]) -> FirstSteps:
         """Run a mode's first steps."""
         with self.silent():
-            bound = bind_again() if self.silences and self.random_layers else executable
+            bound = bind_again() if self.binds_again else executable
             bound.prepare()
             steps = self._first_steps(bound.run)
             bound.prepare()
@@ -284,10 +291,13 @@ class Training(KerasBench[E]):
             differ = "two eager runs of the first step on equal inputs differ"
             return partial(agreement.refuse, differ)
         steps = self.trainer.first_steps(executable, partial(self.make, executable.mode))
+        self.trainer.steps[executable.mode] = steps
         return self.comparing(executable, steps)
 
     def comparison_of_last(self, executable: E, position: int) -> Callable[[], Agreement]:
-        """Run the first steps again: a loss alone tells little of a step."""
+        """Run the first steps again, unless by another program: a loss tells little of a step."""
+        if self.trainer.binds_again:
+            return self.comparing(executable, self.trainer.steps[executable.mode])
         return self.comparison(executable)
 
     def comparing(self, executable: E, steps: FirstSteps) -> Callable[[], Agreement]:
