@@ -77,7 +77,7 @@ def test_a_model_whose_file_changes_while_it_is_measured_is_no_result(
         def begin(self) -> None:
             source.write_text("def make(): return 1\n")
 
-    with pytest.raises(ConfigError, match=r"net\.py:make: changed while it was measured"):
+    with pytest.raises(ConfigError, match=r"net\.py:make: it, or a module that it im"):
         run(tmp_path, monkeypatch, overrides=own, notes=Editing())
     assert Store(tmp_path).load().records == kept
 
@@ -140,12 +140,12 @@ def test_rounds_received_before_a_death_are_kept_and_flagged(
 ) -> None:
     result, _ = run(tmp_path, monkeypatch, "die-at:6")
     record = result.records[0]
-    assert record.status is Status.CRASHED
+    assert record.status is Status.KILLED
     assert [round_.round for round_ in record.rounds] == list(range(6))
     assert Flagged("cut_short") in record.flags
     assert result.summary is not None
     row = result.summary.comparisons[0]
-    assert (row.status, row.speedup.value, row.speedup.replicates) == (Status.CRASHED, None, 0)
+    assert (row.status, row.speedup.value, row.speedup.replicates) == (Status.KILLED, None, 0)
     assert row.failure.message
 
 

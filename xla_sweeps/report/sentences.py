@@ -93,6 +93,8 @@ FAILURES: Mapping[str, str] = {
     str(Status.TIMEOUT): "{tried} timed out: {reason}.",
     str(Status.INTERRUPTED): "{tried} was interrupted before there was enough to compare. Rerun "
     "to resume.",
+    str(Status.KILLED): "{tried} was killed, so there is no result: {reason}. Rerun to measure it "
+    "again.",
     "baseline": "{candidate} could not be compared: {failed} failed: {reason}.",
     "": "{tried} could not be measured: {reason}.",
     "keep": "Keep {switch}, or see the hint",

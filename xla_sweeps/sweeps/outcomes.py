@@ -233,7 +233,7 @@ class Judge:
         return "locked"
 
     def _after_death(self, task: Task, detail: str) -> str:
-        """Record the death of a trial's process, so that no resume tries it for ever."""
+        """Record the death of a trial's process; one that was killed is measured again."""
         self._deaths[task.key] += 1
         recorded = False
         if self._composer is not None and task.trial_ids:

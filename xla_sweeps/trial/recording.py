@@ -7,6 +7,7 @@ import datetime
 import fcntl
 import hashlib
 import os
+import signal
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
@@ -94,6 +95,8 @@ def make_record(
 def record_death(settings: Settings, identifier: str, store: Store, detail: str) -> Record:
     """Record that the trial's own process died without a record; returns the record as stored.
 
+    `detail` begins with the signal that it died of.
+
     Raises:
         StoreError: it could not be stored.
     """
@@ -103,7 +106,9 @@ def record_death(settings: Settings, identifier: str, store: Store, detail: str)
         message=f"the trial's own process died: {detail}",
         hint="its log is in logs/sweeps; the kernel's log may name what killed it",
     )
-    result = ReplicateResult(status=Status.KILLED, failure=failure)
+    was_killed = detail.startswith(signal.SIGKILL.name)
+    status = Status.KILLED if was_killed else Status.CRASHED
+    result = ReplicateResult(status=status, failure=failure)
     record = make_record(settings, identifier, 0, result, environment.environment())
     at = now()
     return store.save(replace(record, started_at=at, finished_at=at))[0]
