@@ -17,6 +17,7 @@ from xla_sweeps.config.local_model import require_same_files
 from xla_sweeps.config.settings import Settings, identify
 from xla_sweeps.errors import ALREADY_MEASURED, ConfigError, LockedError, XlaSweepsError
 from xla_sweeps.schema.measurement import Flag, Flagged, Status
+from xla_sweeps.schema.modes import SCENARIOS
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
 from xla_sweeps.schema.trial import ReplicateJob
@@ -210,7 +211,8 @@ def _run_replicate(session: _Session) -> None:
         raise ConfigError(refused.message)
     if session.assignment.together and result.rounds:
         result.flag(Flagged(Flag.TOOK_TURNS))
-    if turns and result.modes:
+    starts = SCENARIOS[trial.scenario].starts_processes
+    if turns and result.modes and not (trial.shapes or starts):  # which compile while they measure
         result.flag(Flagged(Flag.COMPILED_AHEAD))
     record = replace(
         make_record(settings, identifier, number, result, session.prepared.facts),
