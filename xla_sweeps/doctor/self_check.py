@@ -90,7 +90,7 @@ def check(device: Device, backend: Backend, say: Say) -> Iterator[Checked]:
     for other in backends():
         if PLANTS in other.programs and not absent(other):
             say(f"outputs on {other.title}")
-            yield from check_process(device, other, PLANTS)
+            yield from check_plants(device, other)
     if not is_there:
         yield impossible("speed, memory, A/A", f"needs {backend.title}", "trusted")
         return
@@ -112,19 +112,29 @@ def check(device: Device, backend: Backend, say: Say) -> Iterator[Checked]:
         yield from check_copies(device, measure)
 
 
-def check_process(device: Device, backend: Backend, program: str = PROGRAM) -> Iterator[Checked]:
-    """Pass on what a backend's program checks, and that it ended early."""
+def check_process(device: Device, backend: Backend) -> Iterator[Checked]:
+    """Pass on what the backend's program checks, and that it ended early."""
     peak = CPU_FLOP_PER_S * usable_cores()
     if device.kind == "gpu":
         peak = nvml.float32_peak(device.uuid) or math.inf
-    variables = child_environment(
-        os.environ, device=device, backend=backend, extra=backend.logging(2)
-    )
-    words = (device.kind,) if program == PLANTS else ("measure", device.kind, str(peak))
-    done = programs.run(backend, program, *words, environment=variables, limit_s=LIMIT_S)
+    done = _run(device, backend, PROGRAM, "measure", device.kind, str(peak))
     yield from answers_of(done.output, Checked)
     if done.code != 0:
         yield check_of("checks in one process", done.reason, "all made", ok=False)
+
+
+def check_plants(device: Device, backend: Backend) -> Iterator[Checked]:
+    """Pass on which planted errors a backend's modes show, or that it does not run there."""
+    done = _run(device, backend, PLANTS, device.kind)
+    yield from answers_of(done.output, Checked)
+    if done.code != 0:
+        yield impossible(f"outputs on {backend.title}", done.reason, "errors caught")
+
+
+def _run(device: Device, backend: Backend, *words: str) -> programs.Ended:
+    extra = backend.logging(2)
+    variables = child_environment(os.environ, device=device, backend=backend, extra=extra)
+    return programs.run(backend, *words, environment=variables, limit_s=LIMIT_S)
 
 
 def check_copies(device: Device, measure: Measure) -> Iterator[Checked]:
