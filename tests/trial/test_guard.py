@@ -282,7 +282,7 @@ def test_a_model_whose_file_changes_between_two_pairs_ends_the_guard(
             return super().conduct(job, setting)
 
     machine = Editing(machine.factors)
-    with pytest.raises(ConfigError, match=r"^--after: path=net\.py:make: changed while"):
+    with pytest.raises(ConfigError, match=r"^--after: path=net\.py:make: it, or a module"):
         guarded(machine, monkeypatch, after=after)
     assert len(machine.sides) == 4 < pairs
 

@@ -106,7 +106,8 @@ def require_same_files(spec: ModelSpec) -> None:
         present = ""
     if present != spec.recipe["fingerprint"]:
         raise ConfigError(
-            f"path={path}: changed while it was measured, so this measurement is not kept; "
+            f"path={path}: it, or a module that it imports, changed while it was measured, so this "
+            "measurement is not kept; "
             "run the command again"
         )
 

@@ -184,6 +184,9 @@ def imported_by(source: Path) -> list[Path]:
         top = name.partition(".")[0]
         if top in _LIBRARIES or top == "xla_sweeps":
             return None
+        above = find(own_imports.parent_of(name)) if "." in name else None
+        if above and above.stem != "__init__":  # a member of it
+            return None
         place = _find_module(name, str(file.parent), str(root))
         return None if place is None or INSTALLED & {*place.parts} else place
 

@@ -48,7 +48,7 @@ def names_of(level: int, module: str, members: Iterable[str], package: str) -> I
     yield from (f"{base}.{member}" for member in members)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _imported_by(content: bytes, package: str) -> tuple[str, ...]:
     """Modules that a source may import, wherever in it; none where it is no Python."""
     try:
