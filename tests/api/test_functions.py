@@ -179,21 +179,23 @@ def test_interrupts_and_deaths_end_the_command_and_save_what_was_measured(
 
 
 def test_an_interrupt_while_the_command_is_started_leaves_nothing_running(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     started = []
 
     def start(*words: Any, **options: Any) -> subprocess.Popen[bytes]:
         started.append(popen(*words, **options))
         signal.raise_signal(signal.SIGINT)
-        return started[0]
+        return started[-1]
 
+    monkeypatch.chdir(tmp_path)
     popen = subprocess.Popen
     monkeypatch.setattr(supervisor, "ENDING_S", 0.1)
     monkeypatch.setattr(subprocess, "Popen", start)
     with pytest.raises(KeyboardInterrupt):
         xs.measure("mobilenet_v1", **LONG)
     assert started[0].poll() is not None
+    wait_for(lambda: not working_in(tmp_path), 60)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 

@@ -157,6 +157,7 @@ def test_progress_for_programs_and_for_a_person_commands_no_terminal(
     follow = Line(lambda text, **_: shown.append(text), clock=lambda: 9.0 * len(shown))
     follow(start)
     follow(stage)
+    assert [text["text/plain"][:1] for text in shown] == ["m", "m"]
     assert not [one for text in shown for one in live(text["text/plain"]) if one[:2] == "U+"]
 
 

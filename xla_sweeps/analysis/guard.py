@@ -133,7 +133,7 @@ def judge(pairs: Sequence[Pair], mode: str, *, looks: int, modes: int, detect: f
         change=math.expm1(middle),
         low=math.expm1(low),
         high=math.expm1(high),
-        missed=math.expm1(high - float(middle)),
+        missed=math.expm1(interval.high - float(middle)),
         pairs=len(measured),
         confidence=level,
         spread=float(spread),

@@ -203,7 +203,7 @@ def drifts(log_ratios: Sequence[float] | _Numbers) -> bool:
 
 @functools.lru_cache(maxsize=32)
 def _split(count: int) -> tuple[Any, Any]:
-    """Where each of at most `_DRIFT_PARTS` nearly equal parts of a series begins, and its size."""
+    """First places and sizes of at most `_DRIFT_PARTS` nearly equal parts of a series."""
     share, more = divmod(count, min(count, _DRIFT_PARTS))
     sizes = share + (np.arange(min(count, _DRIFT_PARTS)) < more)
     return np.cumsum(sizes) - sizes, sizes

@@ -193,7 +193,7 @@ def _disorder(record: Record) -> Iterator[str]:
         begun, end = map(datetime.datetime.fromisoformat, (record.started_at, record.finished_at))
         trial_s = (end - begun).total_seconds() + _SLACK_S
         if record.rounds and (ended - record.rounds[0].started_ns) / 1e9 > trial_s:
-            yield "its rounds take longer than the trial"
+            yield "its rounds take longer than the trial, unless the clock was set back meanwhile"
 
 
 def _records(folder: Path, findings: Findings) -> Iterator[Record]:

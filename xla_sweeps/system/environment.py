@@ -231,8 +231,10 @@ def _flags(environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
 
 def _names_files(word: str) -> bool:
     """True for a flag of XLA that names a file, or a file that holds flags."""
-    if not word.startswith("--") or word.partition("=")[0] == "--xla_gpu_cuda_data_dir":
-        return not word.startswith("--")
+    if not word.startswith("--"):
+        return True
+    if word.partition("=")[0] == "--xla_gpu_cuda_data_dir":
+        return False
     return "/" in word or any(map(NAMES_FILES.search, word.split("=")))
 
 

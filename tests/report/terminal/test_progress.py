@@ -97,6 +97,7 @@ def test_a_name_in_the_progress_cannot_control_the_terminal(
     with TrialProgress(ui="plain") as trial:
         trial.trial_started("m", replicates=1, log=tmp_path / "\x1b]0;x\x07")
         drawn = block_text(trial)
+    assert "]0;x" in drawn.replace("\n", "")
     assert not re.search("[\x1b\x07\u202e]", capsys.readouterr().err + drawn)
 
 
