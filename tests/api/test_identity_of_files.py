@@ -207,8 +207,9 @@ def test_an_array_counts_with_its_layout_and_its_own_attributes() -> None:
 
 HELD = """
 import os
-SIZE = 8
-WIDTHS = [1, 2]
+SIZE: int = 8
+WIDTHS, KINDS = [1, 2], {}
+KINDS[SIZE] = os.getpid()
 PLACE = os.getpid()
 KIND = "cpu"
 if PLACE:
@@ -221,7 +222,7 @@ def decorate(made):
 def widths():
     return WIDTHS
 def make():
-    return [SIZE, *widths(), width(), PLACE == os.getpid() and KIND == str(PLACE)]
+    return [SIZE, *widths(), width(), PLACE == KINDS[8] and KIND == str(PLACE)]
 """
 
 
@@ -234,7 +235,7 @@ def test_what_was_set_in_memory_in_a_module_is_measured_and_not_what_its_file_ha
     names = cell(by_module if text == "BY_MODULE" else text)
     before = digest(names["build"])
     held = sys.modules["own_held"]
-    vars(held).update(SIZE=512, WIDTHS=(3, 4), width=cell("def width(): return 20")["width"])
+    vars(held).update(SIZE=512, WIDTHS=(3.0, 4), width=cell("def width(): return 20")["width"])
     assert digest(names["build"]) != before
     path = shipping.options_for(names["build"], None, None, results_dir=tmp_path)["path"]
     script = (
@@ -244,4 +245,4 @@ def test_what_was_set_in_memory_in_a_module_is_measured_and_not_what_its_file_ha
     )
     command = [sys.executable, "-c", script, path.removesuffix(":build")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert done.stdout.splitlines()[-1:] == ["[512, 3, 4, 20, True]"], done.stderr
+    assert done.stdout.splitlines()[-1:] == ["[512, 3.0, 4, 20, True]"], done.stderr

@@ -7,7 +7,6 @@ measuring process imports it from there.
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import dis
 import functools
@@ -17,12 +16,12 @@ import importlib.util
 import os
 import sys
 import types
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
 from xla_sweeps.api.border import FOREIGN
+from xla_sweeps.api.written import DEFINED, UNKNOWN, written_in
 from xla_sweeps.config.own_files import INSTALLED, MODEL_SUFFIXES, fingerprint_of
 from xla_sweeps.config.own_imports import files_of, names_of
 
@@ -62,9 +61,8 @@ _ARRAYS = ("numpy", "tensorflow", "jax", "jaxlib", "torch", "keras", "tf_keras")
 
 
 Changed = dict[tuple[str, str], Any]
-"""What code reads in modules of the user's own that is another there in memory than in their files,
-by module and name: a number or text that the file writes down, or a function or class of `__main__`
-in place of the file's. What a file computes is not known, and may be another elsewhere.
+"""Values that code reads in modules of the user's own, which their files write down otherwise: by
+module and name. What a file computes is not known, and may be another in another process.
 """
 
 
@@ -87,7 +85,7 @@ class _Walk:
 
     def __init__(self, known: Callable[[Any], Iterable[Any] | None], changed: Changed) -> None:
         self._known, self._changed = known, changed
-        self._defined = functools.cache(self._list_defined)
+        self._written = functools.cache(lambda module: written_in(self._find(module)))
         self._done: dict[int, tuple[Any, bytes, int]] = {}
         self._count = 0
         self._open: dict[int, int] = {}
@@ -122,7 +120,7 @@ class _Walk:
     def _apart(self, value: Any) -> bytes:
         """The digest of a member of a set, whose order is no part of it."""
         walk = _Walk(self._known, self._changed)
-        walk._open, walk._defined = dict(self._open), self._defined
+        walk._open, walk._written = dict(self._open), self._written
         walk._files, walk._models = self._files, self._models
         return walk.digest(value)
 
@@ -221,35 +219,18 @@ class _Walk:
         return [name, self._files(name), parts]
 
     def _note(self, module: str, name: str, value: Any) -> None:
-        """Note a value of a module if its file defines another one under this name."""
-        defined = self._defined(module).get(name, _UNKNOWN)
-        if defined is _DEFINED:
-            is_other = getattr(value, "__module__", None) == "__main__"
+        """Note a value of a module whose file writes down another one."""
+        written = self._written(module).get(name, UNKNOWN) if module != "__main__" else UNKNOWN
+        if written is DEFINED:
+            is_code = isinstance(value, (types.FunctionType, type))
+            is_other = is_code and (value.__module__, value.__qualname__) != (module, name)
         else:
-            is_other = defined is not _UNKNOWN and type(value) in _PLAIN and value != defined
+            kept = (type(written), repr(written))
+            is_other = (
+                written is not UNKNOWN and _is_flat(value) and kept != (type(value), repr(value))
+            )
         if is_other:
             self._changed[module, name] = value
-
-    def _list_defined(self, module: str) -> dict[str, Any]:
-        """Values that a module's own file writes down once, by name; of functions a mark."""
-        file, defined = self._find(module), dict[str, Any]()
-        try:
-            tree = ast.parse(file.read_bytes() if file else b"")
-        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-            return {}
-        nodes = ast.walk(tree)
-        stored = Counter(
-            node.id
-            for node in nodes
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-        )
-        for node in tree.body:
-            match node:
-                case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                    defined[name] = _DEFINED
-                case ast.Assign(targets=[ast.Name(id=name)], value=value) if stored[name] == 1:
-                    defined[name] = _literal(value)
-        return defined
 
     def _read_files(self, module: str) -> bytes:
         """A digest of the files of a module of the user's own, and of those that it imports."""
@@ -257,12 +238,12 @@ class _Walk:
         return _hash(part for name, content in files for part in (name.encode(), content))
 
 
-def _literal(node: ast.expr) -> Any:
-    """The value that code writes down; unknown for any that it computes."""
-    try:
-        return ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-        return _UNKNOWN
+def _is_flat(value: Any) -> bool:
+    """True for a number, a text, or a container of them."""
+    members = [*value, *value.values()] if type(value) is dict else value
+    return type(value) in _ATOMS or (
+        type(value) in (list, tuple, dict) and all(type(one) in _ATOMS for one in members)
+    )
 
 
 def _hash(parts: Iterable[bytes]) -> bytes:
@@ -327,11 +308,6 @@ def _array(value: Any) -> list[Any] | None:
     trained = getattr(value, "trainable", None)
     return [str(plain.dtype if is_short else array.dtype), array.shape, content, layout, trained]
 
-
-_UNKNOWN, _DEFINED = object(), object()
-"""No value that a file writes down, and a function or class of it."""
-
-_PLAIN = (*_ATOMS, list, tuple, dict)
 
 _Import = tuple[int, str, tuple[str, ...]]
 """Dots, name and members of an import."""

@@ -40,8 +40,6 @@ def load(folder: Path) -> Any:
     code = _code(folder)
     if "builder" in code:
         builder = code["builder"]
-        for (module, name), value in code.get("changed", {}).items():
-            setattr(importlib.import_module(module), name, value)
         return builder if needs_inputs(builder) else builder()
     if "module" in code:
         module, (positional, named) = code["module"], code["example"]
@@ -79,11 +77,17 @@ def _advice(model: Any) -> str:
 
 
 def _code(folder: Path) -> Any:
-    """Classes, functions and arrays, found where the caller's process imports from."""
+    """Classes, functions and arrays, found where the caller's process imports from.
+
+    What was changed there in memory of what a module's file writes down is changed here.
+    """
     places = json.loads((folder / "path.json").read_bytes())
     sys.path += [place for place in places if place not in sys.path]
     try:
-        return pickle.loads((folder / "code.pickle").read_bytes())
+        code = pickle.loads((folder / "code.pickle").read_bytes())
+        for (module, name), value in code.get("changed", {}).items():
+            setattr(importlib.import_module(module), name, value)
+        return code
     except (ImportError, AttributeError) as error:
         raise XlaSweepsError(f"the model's code cannot be loaded here: {error}") from error
 
