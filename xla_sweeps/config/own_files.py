@@ -166,7 +166,7 @@ def find_source(module: str, where: str) -> Path:
 
 def _find_module(name: str, *first: str) -> Path | None:
     inner, folders = Path(*name.split(".")), (*first, ".", *SEARCHED.get(), *sys.path)
-    places = (inner.with_suffix(".py"), inner / "__init__.py")
+    places = (inner / "__init__.py", inner.with_suffix(".py"))  # as Python prefers them
     files = (Path(folder, place) for folder in folders for place in places)
     return next(filter(Path.is_file, files), None)
 
@@ -174,7 +174,9 @@ def _find_module(name: str, *first: str) -> Path | None:
 def imported_by(source: Path) -> list[Path]:
     """Files of the user's own that a source imports, and these in turn, in a fixed order."""
     file = source.resolve()
-    root = own_imports.folder_above(file, own_imports.dots_of(file))
+    dots = own_imports.dots_of(file)
+    root = own_imports.folder_above(file, dots)
+    first = (str(root), str(file.parent)) if dots else (str(file.parent), str(root))
     own = ".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
 
     @cache
@@ -187,7 +189,7 @@ def imported_by(source: Path) -> list[Path]:
         above = find(own_imports.parent_of(name)) if "." in name else None
         if above and above.stem != "__init__":  # a member of it
             return None
-        place = _find_module(name, str(file.parent), str(root))
+        place = _find_module(name, *first)
         return None if place is None or INSTALLED & {*place.parts} else place
 
     others = sorted(name for name, _ in own_imports.files_of(own, find) if name != own)
