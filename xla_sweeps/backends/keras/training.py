@@ -52,7 +52,7 @@ class Trainer(ABC):
             `compute_loss`; it has no objective.
         draws: whether that draws random numbers, which XLA's need not equal.
         random_layers: layers that draw random numbers while training, as `random_layers` finds.
-        steps: the first steps of each mode that was compared.
+        steps: the first steps of each mode that was compared, where that `binds_again`.
     """
 
     backend: ClassVar[Backend]
@@ -291,14 +291,14 @@ class Training(KerasBench[E]):
             differ = "two eager runs of the first step on equal inputs differ"
             return partial(agreement.refuse, differ)
         steps = self.trainer.first_steps(executable, partial(self.make, executable.mode))
-        self.trainer.steps[executable.mode] = steps
+        if self.trainer.binds_again:
+            self.trainer.steps[executable.mode] = steps
         return self.comparing(executable, steps)
 
     def comparison_of_last(self, executable: E, position: int) -> Callable[[], Agreement]:
         """Run the first steps again, unless by another program: a loss tells little of a step."""
-        if self.trainer.binds_again:
-            return self.comparing(executable, self.trainer.steps[executable.mode])
-        return self.comparison(executable)
+        steps = self.trainer.steps.get(executable.mode)
+        return self.comparing(executable, steps) if steps else self.comparison(executable)
 
     def comparing(self, executable: E, steps: FirstSteps) -> Callable[[], Agreement]:
         """Comparison of a mode's first steps with eager's, or with float64."""
