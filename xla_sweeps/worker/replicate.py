@@ -348,10 +348,11 @@ class Replicate:
         for count in range(MOST_NEW_INPUTS):
             if self._fresh and not count:
                 executable.inputs = self._fresh
+            elif count and (CPU_CLOCK() > until or CLOCK() > late):
+                return None
             else:
                 self._fresh = ()
-                is_over = count and (CPU_CLOCK() > until or CLOCK() > late)
-                if is_over or not (executable.renew() and self._model.expect(executable)):
+                if not (executable.renew() and self._model.expect(executable)):
                     return None
                 self._fresh = executable.inputs
             if wrong := self._went_wrong(entry, 1, "on values that it has not seen"):
