@@ -95,7 +95,7 @@ def make_record(
 def record_death(settings: Settings, identifier: str, store: Store, detail: str) -> Record:
     """Record that the trial's own process died without a record; returns the record as stored.
 
-    `detail` begins with the signal that it died of.
+    `detail` begins with the name of the signal that it died of, or with its exit code.
 
     Raises:
         StoreError: it could not be stored.
