@@ -85,7 +85,9 @@ class _Walk:
 
     def __init__(self, known: Callable[[Any], Iterable[Any] | None], changed: Changed) -> None:
         self._known, self._changed = known, changed
-        self._written = functools.cache(lambda module: written_in(self._find(module)))
+        self._written = functools.cache(
+            lambda module: written_in(self._find(module), vars(sys.modules.get(module, types)))
+        )
         self._done: dict[int, tuple[Any, bytes, int]] = {}
         self._count = 0
         self._open: dict[int, int] = {}

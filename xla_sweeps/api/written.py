@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any
 
 UNKNOWN, DEFINED = object(), object()
 """No value that a file writes down; and a function or class of it, without decorators."""
 
 
-def written_in(file: Path | None) -> dict[str, Any]:
-    """Values by name, of those that a file binds once.
+def written_in(file: Path | None, held: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by name, of those that a file binds once; `held` is what its module holds.
 
-    What it computes, imports or changes is not there: it may be another in another process.
+    What it computes, imports or changes is not there: it may be another in another process. Nothing
+    is where functions were edited since the module was imported: the rest of it may be another too.
     """
     try:
         tree = ast.parse(file.read_bytes() if file else b"")
+        code = compile(tree, str(file), "exec", dont_inherit=True)
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    functions = {one.co_name: _steps_of(one) for one in code.co_consts if isinstance(one, CodeType)}
+    own = {
+        name: _steps_of(one.__code__)
+        for name, one in held.items()
+        if isinstance(one, FunctionType)
+        and (one.__module__, one.__qualname__) == (held.get("__name__"), name)
+    }
+    if any(functions.get(name, one) != one for name, one in own.items()):
         return {}
     counts, changed = Counter(_bound_in(tree)), set(_changed_in(tree))
     values = {name: value for node in tree.body for name, value in _pairs(node)}
@@ -29,6 +41,12 @@ def written_in(file: Path | None) -> dict[str, Any]:
         if counts[name] == 1 and not counts["*"] and value is not UNKNOWN
         if name not in changed or not isinstance(value, (list, dict))
     }
+
+
+def _steps_of(code: CodeType) -> tuple[Any, ...]:
+    """The steps of a function, wherever it stands in its file."""
+    constants = [_steps_of(one) if isinstance(one, CodeType) else one for one in code.co_consts]
+    return code.co_code, code.co_names, code.co_varnames, repr(constants)
 
 
 def _bound_in(tree: ast.Module) -> Iterator[str]:
