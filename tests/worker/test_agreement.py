@@ -198,7 +198,7 @@ def test_another_shape_is_found_before_any_value_is_compared() -> None:
 
 def test_equal_values_of_another_kind_of_number_do_not_agree() -> None:
     kinds = (np.bool_, np.uint8, np.float16)
-    heads = [agreement.widen(np.array([[1, 0]]).astype(kind)) for kind in kinds]
+    heads = [agreement.widen_head(np.array([[1, 0]]).astype(kind)) for kind in kinds]
     for head in heads:
         for eager in heads:
             result = gate(head, eager=eager, reference=None, classes=False)

@@ -256,10 +256,10 @@ def _kinds_of(outputs: Outputs) -> list[str]:
 
 _WIDEST = {"b": np.int8, "i": np.int64, "u": np.int64}
 
-_KINDS = {np.int8: "bool", np.int64: "int", np.float64: "float"}  # what `widen` makes
+_KINDS = {np.int8: "bool", np.int64: "int", np.float64: "float"}  # what `widen_head` makes
 
 
-def widen(head: np.ndarray) -> np.ndarray:
+def widen_head(head: np.ndarray) -> np.ndarray:
     """A head in the widest type of its kind: bool as int8, integers as int64, others as float64."""
     return head.astype(_WIDEST.get(head.dtype.kind, np.float64))
 

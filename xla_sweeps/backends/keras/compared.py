@@ -212,7 +212,7 @@ class ComparedModel(Generic[E]):
         heads = []
         for place, head in enumerate(self.eager):
             parts = [head[position * size :]] if position < batches else []
-            parts += [agreement.widen(outputs[place]) for outputs in later]
+            parts += [agreement.widen_head(outputs[place]) for outputs in later]
             heads.append(np.concatenate(parts) if len(parts) > 1 else parts[0])
         return heads
 

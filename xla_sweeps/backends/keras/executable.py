@@ -166,8 +166,8 @@ class Executable(ABC):
 
     @classmethod
     def read(cls, outputs: Any) -> list[np.ndarray]:
-        """Outputs as `widen` makes them, one array per head; raises what `heads_of` raises."""
-        return list(map(agreement.widen, cls.heads_of(outputs)))
+        """Outputs as `widen_head` makes them, one array per head; raises what `heads_of` raises."""
+        return list(map(agreement.widen_head, cls.heads_of(outputs)))
 
 
 T = TypeVar("T")
