@@ -289,6 +289,8 @@ for model, inputs in (
     (twin, tf.data.Dataset.from_tensors(batch)),
     (twin, tf.ragged.constant([[1.0], [2.0, 3.0]])),
     (twin, tf.sparse.from_dense(batch)),
+    (twin, tf.constant(["a text", "another"])),
+    (twin, np.array(["a text"])),
 ):
     try:
         shipping.options_for(model, inputs, None, results_dir=Path("results"))
@@ -317,6 +319,7 @@ def test_models_of_all_kinds_compute_the_same_in_a_fresh_process(tmp_path: Path)
         "tf.sparse.to_dense",
     ):
         assert said in shipped.stderr
+    assert shipped.stderr.count("inputs: text, which XLA does not take; measure what follows") == 2
     told = json.loads(shipped.stdout.splitlines()[-1])
     outcome = told["outcome"]
     assert "computes something else" in outcome.pop("other outputs")

@@ -20,6 +20,11 @@ DTYPES = (
     *("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
 )
 
+TEXT = (
+    "text, which XLA does not take; measure what follows TextVectorization or StringLookup: "
+    "keras.Model(that layer's output, model.output)"
+)
+
 LARGEST_STATE = 2**20
 """Elements of a variable from which on it is taken for weights that no call changes."""
 
@@ -113,6 +118,8 @@ class OwnArray:
         if given.dtype == np.float64 and not hasattr(part, "dtype"):
             with np.errstate(over="ignore"):
                 given = given.astype(np.float32)
+        if isinstance(given.flat[0] if given.size else None, (str, bytes)):
+            raise ConfigError(f"{where}: {TEXT}")
         if given.dtype.kind not in "fiub" or not given.size or not given.ndim:
             raise ConfigError(
                 f"{where}: expected numbers with the batch as first dimension, not "

@@ -133,6 +133,14 @@ def ids(first):
     given = keras.Input((6,), dtype="int32")
     return keras.Model(given, keras.layers.Dense(2)(keras.layers.Flatten()(first(given))))
 
+def sparse():
+    given = keras.Input((9,), sparse=True)
+    return keras.Model(given, keras.layers.Dense(2)(given))
+
+def ragged():
+    given = keras.Input((9,), ragged=True)
+    return keras.Model(given, keras.layers.Dense(2)(given))
+
 def embedding():
     return ids(keras.layers.Embedding(20, 3))
 
@@ -174,6 +182,14 @@ def test_a_name_that_a_lambda_lacks_is_said_with_a_way_out(suffix: str, tmp_path
 def test_a_text_is_refused_by_its_name() -> None:
     said = refusal_of(net("texts", input_spec=None))
     assert "the input review is text, which XLA does not take" in said
+
+
+@pytest.mark.parametrize("kind", ["sparse", "ragged"])
+def test_an_input_that_is_not_dense_is_measured_dense_only_if_that_is_asked(kind: str) -> None:
+    said = refusal_of(net(kind, input_spec=None))
+    assert f"is {kind}; to measure dense values in its place, give every input" in said
+    assert "input_spec=[{shape:[9],dtype:float32}]" in said
+    assert build(net(kind, input_spec=[{"shape": [9]}])).inputs[0].shape == (9,)
 
 
 @pytest.mark.parametrize("function", ["Unfinished", "unfinished_function"])

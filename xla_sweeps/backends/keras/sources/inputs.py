@@ -11,6 +11,7 @@ import keras
 import numpy as np
 
 from xla_sweeps.config.own_files import IMAGE_SIZES, as_input_spec
+from xla_sweeps.config.own_inputs import TEXT
 from xla_sweeps.errors import ConfigError, unknown_name
 from xla_sweeps.schema.trial import InputSpec, Precision
 from xla_sweeps.worker.agreement import NUDGE
@@ -46,10 +47,10 @@ def _from_spec(
 ) -> InputSpec:
     sizes = _sizes(spec)
     if _dtype(spec) == "string":
-        raise ConfigError(
-            f"{where} is text, which XLA does not take; measure what follows TextVectorization or "
-            "StringLookup: keras.Model(that layer's output, model.output)"
-        )
+        raise ConfigError(f"{where} is {TEXT}")
+    for kind in ("sparse", "ragged"):
+        if getattr(spec, kind, False):
+            raise ConfigError(f"{where} is {kind}; to measure dense values in its place, {fix}")
     if sizes is None:
         raise ConfigError(f"{where} has no known shape; {fix}")
     is_image = len(sizes) == IMAGE_SIZES
