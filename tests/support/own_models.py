@@ -130,6 +130,17 @@ def built_for_a_size() -> keras.Model:
     return model
 
 
+class OfIds(keras.Model):
+    """Takes ids of words."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = keras.layers.Embedding(50, 4)
+
+    def call(self, ids: Any) -> Any:
+        return self.table(ids)
+
+
 class Sum(keras.Model):
     """Takes a dictionary."""
 

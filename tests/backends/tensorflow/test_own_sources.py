@@ -145,15 +145,14 @@ def test_a_model_of_any_size_requires_a_resolution(model: str, lacks: str) -> No
             "called_with_a_dictionary",
             "{name:one,shape:[5],dtype:float32},{name:other,shape:[1],dtype:float32}",
         ),
+        ("OfIds", "{shape:[128],dtype:int32,high:50}"),
         (
             "called_with_two",
             "{name:left,shape:[6],dtype:float32},{name:right,shape:[6],dtype:float32}",
         ),
     ],
 )
-def test_a_model_that_was_built_for_sizes_is_refused_with_them_to_paste(
-    model: str, specs: str
-) -> None:
+def test_a_model_of_known_inputs_is_refused_with_them_to_paste(model: str, specs: str) -> None:
     words = f"unknown inputs; give 'input_spec=[{specs}]'"
     assert refusal_of(own(f"own_models:{model}")).endswith(words)
 

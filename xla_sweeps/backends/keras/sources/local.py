@@ -367,7 +367,10 @@ def _list_variables(holder: Any) -> list[Any]:
 
 
 def _built_inputs(model: Any) -> list[str]:
-    """The inputs for which a model was built, as entries of `input_spec`; types are not known."""
+    """The inputs for which a model was built, as entries of `input_spec`; types are not known.
+
+    Of one that looks up ids, and was not built, a text's ids.
+    """
     config = model.get_build_config() or {}
     shapes = _list_shapes(config.get("shapes_dict") or config.get("input_shape"))
     names = [
@@ -377,6 +380,9 @@ def _built_inputs(model: Any) -> list[str]:
     ]
     if len(names) > 1 and len(shapes) < 2:  # Keras keeps the shape of the first one only
         shapes = [(name, shapes[0][1] if shapes else (None, None)) for name in names]
+    rows = [one.input_dim for one in model.layers if type(one).__name__ == "Embedding"]
+    if rows and not shapes:
+        return [f"{{shape:[128],dtype:int32,high:{rows[0]}}}"]
     return [as_input_spec(name, sizes, "float32") for name, (_, *sizes) in shapes]
 
 
