@@ -60,8 +60,8 @@ SILENT = (
 )
 
 SILENT_HINT = (
-    "give inputs of the range that the model expects: low and high in input_spec; where it returns a "
-    "choice (argmax), measure the scores before it"
+    "give inputs of the range that the model expects: low and high in input_spec; where it returns "
+    "a choice (argmax), measure the scores before it"
 )
 
 _DIFFER = "two eager runs on the same input differ, so no mode can be verified"
