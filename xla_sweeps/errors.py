@@ -63,6 +63,7 @@ REMOVED = {
     ("option", "known_records"): "leave it out; a sweep reads its records itself",
     ("option", "source.name"): "write source=NAME",
     ("option", "scenario.name"): "write scenario=NAME",
+    ("predict-cost", "--samples"): "multiply 'ms a call' by the number of calls",
     ("column", "process"): "every replicate is measured by a process of its own",
 }
 """Words of earlier builds by their kind, and what to use instead."""

@@ -1,4 +1,4 @@
-"""Planted overheads and totals of ways to call a model are found, within intervals."""
+"""Planted overheads of ways to call a model are found, within intervals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from factories import config_of, failed_outcome, make_outcome, make_record
 
 from benchmarks.predict_cost_coverage import REPLICATES, SHAPES, World, measure, simulate
 from xla_sweeps.analysis.pool import NOTHING
-from xla_sweeps.analysis.predict_cost import Cost, Size, costs_of, pairs_of, sizes_of, totals_of
+from xla_sweeps.analysis.predict_cost import Cost, Size, costs_of, pairs_of, sizes_of
 from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.schema.measurement import Status
@@ -105,27 +105,6 @@ def test_two_ways_are_compared_round_by_round_at_each_size() -> None:
     assert all(ratio.high < 0 for ratio in pairs_of(planted(), "predict", "graph_host").values())
 
 
-@pytest.mark.parametrize(
-    ("samples", "fastest", "calls"),
-    [(5, "call_host", (8, 1, 1)), (1000, "predict", (128, 1, 8))],
-)
-def test_each_way_costs_its_calls_of_the_best_measured_shape(
-    samples: int, fastest: str, calls: tuple[int, int, int]
-) -> None:
-    first, other = totals_of(planted(), ("predict", "call_host"), samples)
-    assert first.label == fastest
-    assert (first.batch_size, first.batches, first.calls) == calls
-    truth = first.calls * EXACT.seconds(fastest, first.batch_size, first.batches)
-    assert first.seconds.estimate == pytest.approx(truth)
-    assert first.seconds.low < truth < first.seconds.high
-    assert (first.may_be_fastest, other.may_be_fastest) == (True, False)
-
-
-def test_ways_that_noise_hides_from_each_other_may_both_be_the_fastest() -> None:
-    blurred = planted(World(noise=100.0), replicates="1")
-    assert all(way.may_be_fastest for way in totals_of(blurred, ("graph_host", "predict"), 100))
-
-
 def record(batch_size: int, batches: int, call_s: float, **changes: Any) -> Record:
     config = {**config_of("predict", "predict"), "batch_size": batch_size, "batches": batches}
     return make_record({"predict": call_s}, noise=0.01, config=config, **changes)
@@ -170,7 +149,6 @@ def test_ways_that_no_replicate_measured_together_are_not_compared() -> None:
     sizes = sizes_of(summarized([records]))
     assert {cost.label: cost.overhead for cost in costs_of(sizes)} == dict.fromkeys(both)
     assert pairs_of(sizes, *both) == {}
-    assert len(totals_of(sizes, both, 100)) == 2
 
 
 @pytest.mark.parametrize(("jit_compile", "reference"), [(False, "graph_host"), (True, "xla_host")])

@@ -169,9 +169,8 @@ predict-cost scenario=call -> predict-cost: scenario=call: remove it; the scenar
 predict-cost --batch-sizes 8 -> --batch-sizes 8: expected at least 2 different numbers from 1
 predict-cost --batch-sizes 1,x,8 -> --batch-sizes 1,x,8: expected at least 2 different numbers
 predict-cost --batches 0 -> --batches 0: expected numbers from 1
-predict-cost --samples 0 -> predict-cost: argument --samples: expected an integer from 1 to 1,000,00
-predict-cost --samples 1e3 -> predict-cost: argument --samples: expected an integer from 1 to
-predict-cost --samples '' -> predict-cost: argument --samples: expected an integer from 1 to
+predict-cost --samples 1000 -> --samples was removed: multiply 'ms a call' by the number of calls
+predict-cost --samples=1000 -> --samples was removed: multiply 'ms a call' by the number of calls
 guard model=vgg16 --before a --after a --budget 20d
   -> guard: argument --budget: expected a time such as 90s or 4m
 guard model=vgg16 --before a --after a --detect 0% -> guard: argument --detect: expected 0.1% to 100

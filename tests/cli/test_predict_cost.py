@@ -100,29 +100,6 @@ def test_the_same_as_json(measured: Path, capsys: pytest.CaptureFixture[str]) ->
     assert (several["batch_size"], several["batches"]) == (8, 4)
 
 
-def test_the_answer_for_a_number_of_samples_names_the_fastest_way(
-    measured: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked = ("--batches", "4", "--batch-sizes", "1,8,32", "--samples", "96")
-    assert ask(measured, *asked) == 0
-    text = capsys.readouterr().out
-    assert max(map(len, text.splitlines())) <= 80
-    said = " ".join(text.split())
-    assert "mode calls ms for 96 images" in said
-    assert "graph_host 3 calls of 1 × 32 99" in said
-    assert "graph_host (tf.function(jit_compile=False)) is the fastest for 96 images: 99" in said
-    assert said.endswith("Tracing and compiling are not counted.")
-    assert ask(measured, *asked, "--format", "json") == 0
-    samples = json.loads(capsys.readouterr().out)["samples"]
-    assert samples["count"] == 96
-    ways = [(way["label"], way["calls"], way["may_be_fastest"]) for way in samples["modes"]]
-    assert ways[0] == ("graph_host", 3, True)
-    assert [may for _, _, may in ways[1:]] == [False, False]
-    best = samples["modes"][0]["seconds"]
-    assert best["estimate"] == pytest.approx(0.099, rel=0.02)
-    assert best["low"] < best["estimate"] < best["high"]
-
-
 def test_no_measured_size_is_said(measured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xla_sweeps.cli.answers.measure_aside", lambda request, plan: 3)
     with pytest.raises(StoreError, match="no mode was measured; see why: ") as refused:

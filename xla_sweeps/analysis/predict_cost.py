@@ -1,4 +1,4 @@
-"""Time of each way to call a model, by batch size: levels, overheads, totals. Pure.
+"""Time of each way to call a model, by batch size: levels and overheads. Pure.
 
 All ways are measured in the same rounds, so two of them are compared round by round at each size.
 """
@@ -15,7 +15,6 @@ import numpy as np
 from xla_sweeps.analysis.estimates import Samples, counting, figure, is_loaded
 from xla_sweeps.analysis.interval import (
     Bounds,
-    difference_of,
     figure_within,
     interval_of,
     propagate,
@@ -78,21 +77,6 @@ class Cost:
     seconds: Interval
     reference: str
     overhead: Interval | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Total:
-    """Cost of a number of samples at the best measured shape; the last call counts whole.
-
-    `may_be_fastest`: no other way is clearly faster.
-    """
-
-    label: str
-    batch_size: int
-    batches: int
-    calls: int
-    seconds: Interval
-    may_be_fastest: bool = True
 
 
 def sizes_of(trials: Iterable[tuple[TrialSummary, Sequence[Record], Pool]]) -> list[Size]:
@@ -176,35 +160,3 @@ def pairs_of(sizes: Iterable[Size], one: str, other: str) -> dict[int, Interval]
         and {one, other} <= size.references.keys()
         and size.has_both(one, other)
     }
-
-
-def totals_of(sizes: Sequence[Size], labels: Iterable[str], samples: int) -> list[Total]:
-    """Cost of so many samples in each way at its best measured shape, the fastest first."""
-    best: list[tuple[Total, Size]] = []
-    for label in labels:
-        totals = [
-            (_total(size, label, samples), size) for size in sizes if label in size.references
-        ]
-        if totals:
-            best.append(min(totals, key=lambda choice: choice[0].seconds.high))
-    best.sort(key=lambda choice: choice[0].seconds.estimate)
-    return [
-        replace(total, may_be_fastest=not place or not _is_slower(best[0], (total, size)))
-        for place, (total, size) in enumerate(best)
-    ]
-
-
-def _total(size: Size, label: str, samples: int) -> Total:
-    calls = math.ceil(samples / (size.batch_size * size.batches))
-    seconds = size.level(label).map(lambda log_s: calls * math.exp(log_s))
-    return Total(
-        label=label, batch_size=size.batch_size, batches=size.batches, calls=calls, seconds=seconds
-    )
-
-
-def _is_slower(first: tuple[Total, Size], other: tuple[Total, Size]) -> bool:
-    """True if the other way is clearly slower: by rounds of one shape, else by both intervals."""
-    (fast, size), (slow, there) = first, other
-    if size is there and size.has_both(fast.label, slow.label):
-        return size.pair(fast.label, slow.label)[1].low > 0
-    return bool(difference_of(Bounds.of(fast.seconds), Bounds.of(slow.seconds)).low > 0)

@@ -22,7 +22,7 @@ from xla_sweeps.cli.sweep_options import Options
 from xla_sweeps.config import catalog
 from xla_sweeps.config.scenario import MAX_BATCH, check_shapes
 from xla_sweeps.config.settings import Settings
-from xla_sweeps.config.values import integer_from, numbers_of
+from xla_sweeps.config.values import numbers_of
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.advice import throughput_unit
 from xla_sweeps.report.export import require_writable, write_json, write_text
@@ -49,7 +49,6 @@ _SIZE_EXAMPLES = """\
 _COST_EXAMPLES = """\
   xla-sweeps predict-cost model=mobilenet_v2
   xla-sweeps predict-cost model=resnet50 keras=2 --batch-sizes 1,4,16
-  xla-sweeps predict-cost model=mobilenet_v2 --samples 1000
   xla-sweeps predict-cost model=tiny_dense 'modes=[call_host,predict]'
 """
 
@@ -183,8 +182,6 @@ def _cost_parser(sizes: Sweep, several: Sweep) -> argparse.ArgumentParser:
     usual = ",".join(map(str, several.parameters["batches"].values))
     text = f"batches of one call, at the second of the batch sizes (default: {usual})"
     parser.add_argument("--batches", metavar="N,N", default=usual, help=text)
-    text = "also the cost of each way for this number of samples in all, and the fastest"
-    parser.add_argument("--samples", type=integer_from(1, to=10**9), metavar="N", help=text)
     parser.add_argument("--dry-run", action="store_true", help="print the trials that are missing")
     return parser
 
@@ -200,16 +197,14 @@ def _answer_cost(request: Request, plan: Plan, options: argparse.Namespace) -> N
     labels = [label for label in settings.trial.modes if label in comparable]
     if not labels:
         raise not_measured(request, "predict-cost: no mode")
-    samples = options.samples
     if options.format == "json":
-        document = msgspec.to_builtins(json_of(sizes, labels, samples=samples))
+        document = msgspec.to_builtins(json_of(sizes, labels))
         return write_json(document, options.output)
     spec = settings.trial.model
-    unit = throughput_unit(spec.task, spec.resolution_px or 0).removesuffix("s/s")
     size = next((summary.model.size for summary in summaries.values() if summary.model.size), "")
     named = " ".join(filter(None, (spec.variant, size)))
     title = _title(settings, named, f"Keras {spec.keras}" if spec.keras else "")
-    text = cost_text(sizes, labels, title=title, unit=unit, samples=samples)
+    text = cost_text(sizes, labels, title=title)
     write_text(_add_busy(text, map(_is_busy, summaries.values())), options.output)
 
 

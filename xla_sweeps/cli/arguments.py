@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import re
 import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from xla_sweeps.cli import COMMANDS
 from xla_sweeps.config.own_folder import OwnFolder
 from xla_sweeps.config.values import folder_of, path_of
-from xla_sweeps.errors import ConfigError, did_you_mean, unknown_name
+from xla_sweeps.errors import REMOVED, ConfigError, did_you_mean, unknown_name
 from xla_sweeps.schema.overrides import key_of
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ def command_parser(name: str, details: str = "", *, examples: str = "") -> argpa
 
     class Parser(argparse.ArgumentParser):
         def error(self, message: str) -> Any:
+            _, _, unknown = message.partition("unrecognized arguments: ")
+            option = re.split("[ =]", unknown)[0]
+            if instead := REMOVED.get((name, option)):
+                raise ConfigError(f"{option} was removed: {instead}")
             raise ConfigError(f"{name}: {message}; `xla-sweeps {name} --help` shows the usage")
 
         def _check_value(self, action: argparse.Action, value: Any) -> None:

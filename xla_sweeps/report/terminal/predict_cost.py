@@ -5,23 +5,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from xla_sweeps.analysis.predict_cost import Cost, Size, Total, costs_of, pairs_of, totals_of
+from xla_sweeps.analysis.predict_cost import Cost, Size, costs_of, pairs_of
 from xla_sweeps.analysis.stats import Interval
 from xla_sweeps.report.figures import NONE, three_digits, with_bounds
 from xla_sweeps.report.sentences import SETTLE, TOO_LITTLE
 from xla_sweeps.report.terminal.explained_lines import align, wrap
 from xla_sweeps.schema.modes import Entry, mode_of
-from xla_sweeps.system.text import count_noun
 
 
-def cost_text(
-    sizes: Sequence[Size],
-    labels: Sequence[str],
-    *,
-    title: str,
-    unit: str,
-    samples: int | None = None,
-) -> str:
+def cost_text(sizes: Sequence[Size], labels: Sequence[str], *, title: str) -> str:
     """The answer with the line to write, the table, and when to take which way."""
     costs = costs_of(sizes)
     table = [("batches", "mode", "ms a call", "more than a tf.function")]
@@ -36,15 +28,6 @@ def cost_text(
     words = itertools.chain.from_iterable(map(wrap, said))
     answered = itertools.chain.from_iterable(map(wrap, answer(sizes, costs, labels)))
     lines = [title, "", *answered, "", *align(table, names=1), "", *words]
-    if samples is not None:
-        totals = totals_of(sizes, labels, samples)
-        whole = count_noun(samples, unit)
-        rows = [("mode", "calls", f"ms for {whole}")]
-        for total in totals:
-            shape = f"{total.batches:,} × {total.batch_size:,}"
-            calls = f"{count_noun(total.calls, 'call')} of {shape}"
-            rows.append((total.label, calls, _ms(total.seconds)))
-        lines += ["", *align(rows, names=0), "", *wrap(_fastest(totals, whole))]
     return "\n".join(lines) + "\n"
 
 
@@ -94,17 +77,6 @@ def answers(sizes: Sequence[Size], costs: Sequence[Cost], labels: Sequence[str])
                 yield from _against(sizes, costs, (name, label))
 
 
-def _fastest(totals: Sequence[Total], whole: str) -> str:
-    names = [total.label for total in totals if total.may_be_fastest]
-    first = totals[0]
-    answer = (
-        f"{TOO_LITTLE.capitalize()} which way is the fastest for {whole}: {', '.join(names)}."
-        if names[1:]
-        else f"{_name_of(first.label)} is the fastest for {whole}: {_ms(first.seconds)} ms."
-    )
-    return f"{answer} Each way in its best measured call. Tracing and compiling are not counted."
-
-
 def _against(sizes: Sequence[Size], costs: Sequence[Cost], ways: tuple[str, str]) -> Iterator[str]:
     """Sentences on when another way is faster than `predict`; the table's intervals decide."""
     name, label = ways
@@ -139,15 +111,7 @@ def _ms(interval: Interval | None) -> str:
     return with_bounds(1e3 * value, 1e3 * low, 1e3 * high, three_digits)
 
 
-def json_of(
-    sizes: Sequence[Size], labels: Sequence[str], *, samples: int | None = None
-) -> dict[str, object]:
+def json_of(sizes: Sequence[Size], labels: Sequence[str]) -> dict[str, object]:
     """The times and differences as plain data, in seconds."""
     costs = costs_of(sizes)
-    document: dict[str, object] = {
-        "modes": {label: [cost for cost in costs if cost.label == label] for label in labels}
-    }
-    if samples is not None:
-        totals = totals_of(sizes, labels, samples)
-        document["samples"] = {"count": samples, "modes": totals}
-    return document
+    return {"modes": {label: [cost for cost in costs if cost.label == label] for label in labels}}
