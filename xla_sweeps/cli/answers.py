@@ -25,7 +25,7 @@ from xla_sweeps.config.settings import Settings
 from xla_sweeps.config.values import numbers_of
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.advice import throughput_unit
-from xla_sweeps.report.export import require_writable, write_json, write_text
+from xla_sweeps.report.export import require_writable, write_text
 from xla_sweeps.report.overall import busy_words
 from xla_sweeps.report.terminal.batch_sizes import sizes_text
 from xla_sweeps.report.terminal.console import warn
@@ -108,11 +108,9 @@ def batch_sizes_command(arguments: Sequence[str]) -> int:
         return 0
     if not points:
         raise not_measured(request, "batch-sizes: no size")
-    if options.format == "json":
-        document = msgspec.to_builtins({"points": points, "knees": knees_of(points)})
-        write_json(document, options.output)
-    else:
-        write_text(_sizes_answer(points, settings), options.output)
+    busy = {point.batch_size: point.contaminated for point in points if point.throughput}
+    document = {"points": points, "knees": knees_of(points)}
+    _show(options, document, _sizes_text(points, settings), busy.values())
     return 0 if any(point.throughput for point in points) else 1
 
 
@@ -134,14 +132,12 @@ def _sizes_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _sizes_answer(points: Sequence[Point], settings: Settings) -> str:
+def _sizes_text(points: Sequence[Point], settings: Settings) -> str:
     """The points and the knees as text."""
     spec = settings.trial.model
     unit = throughput_unit(spec.task, spec.resolution_px or 0).removesuffix("/s")
     size = f"{spec.resolution_px} px" if spec.resolution_px else ""
-    text = sizes_text(points, title=_title(settings, spec.variant, size), unit=unit)
-    busy = {one.batch_size: one.contaminated for one in points if one.throughput}
-    return _add_busy(text, busy.values())
+    return sizes_text(points, title=_title(settings, spec.variant, size), unit=unit)
 
 
 def predict_cost_command(arguments: Sequence[str]) -> int:
@@ -197,15 +193,12 @@ def _answer_cost(request: Request, plan: Plan, options: argparse.Namespace) -> N
     labels = [label for label in settings.trial.modes if label in comparable]
     if not labels:
         raise not_measured(request, "predict-cost: no mode")
-    if options.format == "json":
-        document = msgspec.to_builtins(json_of(sizes, labels))
-        return write_json(document, options.output)
     spec = settings.trial.model
     size = next((summary.model.size for summary in summaries.values() if summary.model.size), "")
     named = " ".join(filter(None, (spec.variant, size)))
     title = _title(settings, named, f"Keras {spec.keras}" if spec.keras else "")
     text = cost_text(sizes, labels, title=title)
-    write_text(_add_busy(text, map(_is_busy, summaries.values())), options.output)
+    _show(options, json_of(sizes, labels), text, map(_is_busy, summaries.values()))
 
 
 def shapes_command(arguments: Sequence[str]) -> int:
@@ -225,23 +218,17 @@ def shapes_command(arguments: Sequence[str]) -> int:
     price = price_of(summary, records[name]) if summary else None
     if not summary or not price or not price.shapes:
         raise not_measured(request, "shapes: no mode")
-    if options.format == "json":
-        failed = [dict(zip(("mode", "status", "why"), one, strict=True)) for one in price.failed]
-        document = {
-            "shapes": price.shapes,
-            "ways": [{"name": w.name, "once_s": w.once_s, "each_s": w.each_s} for w in price.ways],
-            "steps": price.steps,
-            "recompiling": price.recompiling,
-            "failed": failed,
-        }
-        written = msgspec.json.encode(document)  # where a bound that is infinite becomes null
-        text = msgspec.json.format(written, indent=1).decode() + "\n"
-    else:
-        trial = settings.trial
-        title = _title(settings, trial.model.variant, f"shapes {' '.join(trial.shapes)}")
-        text = shapes_text(price, trial.shapes, title=title)
-        text = _add_busy(text, [_is_busy(summary)], gap="")
-    write_text(text, options.output)
+    document = {
+        "shapes": price.shapes,
+        "ways": [{"name": w.name, "once_s": w.once_s, "each_s": w.each_s} for w in price.ways],
+        "steps": price.steps,
+        "recompiling": price.recompiling,
+        "failed": [dict(zip(("mode", "status", "why"), one, strict=True)) for one in price.failed],
+    }
+    trial = settings.trial
+    title = _title(settings, trial.model.variant, f"shapes {' '.join(trial.shapes)}")
+    text = shapes_text(price, trial.shapes, title=title)
+    _show(options, document, text, [_is_busy(summary)])
     return 0 if price.ways else 1
 
 
@@ -330,7 +317,11 @@ def _is_busy(summary: TrialSummary) -> bool:
     return Status.CONTAMINATED in summary.flags
 
 
-def _add_busy(text: str, busy: Iterable[bool], *, gap: str = "\n") -> str:
-    """The text, and a line on how many of its results other load contaminated."""
-    words = busy_words(busy)
-    return f"{text}{gap}{words}\n" if words else text
+def _show(options: argparse.Namespace, document: object, text: str, busy: Iterable[bool]) -> None:
+    """Write an answer as data or as text, which ends with how much of it load contaminated."""
+    if options.format == "json":
+        encoded = msgspec.json.encode(document)  # a bound that is infinite becomes null
+        text = msgspec.json.format(encoded, indent=1).decode() + "\n"
+    elif words := busy_words(busy):
+        text += f"\n{words}\n"
+    write_text(text, options.output)
