@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import datetime
-import os
 import shlex
 from collections.abc import Sequence
 
@@ -27,6 +25,7 @@ from xla_sweeps.schema.overrides import keys_of
 from xla_sweeps.store.store import folder_below
 from xla_sweeps.system.text import count_noun, displayable
 from xla_sweeps.trial.guard import Plan, judged_modes, run_guard
+from xla_sweeps.trial.recording import make_stamp
 from xla_sweeps.trial.sides import Side, require_comparable, side_of
 
 FAIL_ON = ("slower", "faster", "broke", "unjudged")
@@ -72,8 +71,7 @@ def guard_command(arguments: Sequence[str]) -> int:
 
 def _plan(before: Side, after: Side, options: argparse.Namespace) -> Plan:
     trials = (side.settings.trial for side in (before, after))
-    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
-    logs = folder_below(before.settings.results_dir, "logs", "guard") / f"{stamp}-{os.getpid()}"
+    logs = folder_below(before.settings.results_dir, "logs", "guard") / make_stamp()
     words = [*options.overrides, *before.own, *after.own]
     chosen = bool({"modes", "jit"} & keys_of(words))
     return Plan(

@@ -5,8 +5,6 @@ Each setting is an ordinary trial, which is measured unless a record of it count
 
 from __future__ import annotations
 
-import datetime
-import os
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -40,6 +38,7 @@ from xla_sweeps.sweeps.compose import Composer
 from xla_sweeps.sweeps.plan import assign_records
 from xla_sweeps.system.environment import absent
 from xla_sweeps.trial.guard import GuardResult, Plan, run_guard
+from xla_sweeps.trial.recording import make_stamp
 from xla_sweeps.trial.replicate import Screen
 from xla_sweeps.trial.runner import run_trial
 from xla_sweeps.trial.sides import Side, require_comparable, side_of
@@ -244,8 +243,7 @@ class Race:
     ) -> GuardResult | None:
         """Pairs of what is in use now and modes of a setting; None in too short a time."""
         settings, (start, mode) = self.settings(self.start), self.now
-        stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
-        logs = folder_below(settings.results_dir, "logs", "advise") / f"{stamp}-{os.getpid()}"
+        logs = folder_below(settings.results_dir, "logs", "advise") / make_stamp()
         try:
             plan = Plan(
                 before=self._side("before", start, [mode]),

@@ -162,6 +162,11 @@ def now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
 
 
+def make_stamp() -> str:
+    """The time, UTC, and this process, for the name of a log."""
+    return f"{datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M%S}-{os.getpid()}"
+
+
 def _facts_of(device: Device) -> dict[str, Any]:
     return {
         "kind": device.kind,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 import signal
 import sys
@@ -28,7 +27,7 @@ from xla_sweeps.system import environment
 from xla_sweeps.system.leases import Leases, lease_names, whole_replicate
 from xla_sweeps.system.process import Assignment, StopSignals
 from xla_sweeps.trial import conductor, monitor
-from xla_sweeps.trial.recording import make_record, now, save, take_in
+from xla_sweeps.trial.recording import make_record, make_stamp, now, save, take_in
 from xla_sweeps.trial.replicate import WAITING, Screen, Setting
 from xla_sweeps.trial.tracking import Tracker, TrackerReport, run_header
 from xla_sweeps.trial.workers import commands_of
@@ -172,9 +171,8 @@ def _run_replicate(session: _Session) -> None:
     number = store.next_replicate(identifier)
     seed = trial.seed * 1009 + number
     job = ReplicateJob(trial=trial, replicate=number, modes=trial.modes, order_seed=seed)
-    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
     folder = folder_below(store.results_dir, "logs", identifier)
-    log = folder / f"{number}-{stamp}-{os.getpid()}.log"
+    log = folder / f"{number}-{make_stamp()}.log"
     session.result.logs.append(log)
     if not session.result.records:
         session.screen.trial_started(session.title, replicates=trial.effort.replicates, log=log)
