@@ -155,15 +155,11 @@ class MeasuredPair:
     modes: Mapping[str, tuple[str, str]]
 
     @property
-    def interrupted(self) -> bool:
-        """True if a signal ended it."""
-        return any(result.status is Status.INTERRUPTED for result, _ in self.seen.values())
-
-    def out_of_memory(self) -> bool:
-        """True if a process or a mode ran out of memory."""
-        ends = [result.status for result, _ in self.seen.values()]
-        ends += [one.status for result, _ in self.seen.values() for one in result.modes.values()]
-        return any(end in OUT_OF_MEMORY for end in ends)
+    def ends(self) -> set[Status]:
+        """Statuses of its processes and of the modes in them."""
+        results = [result for result, _ in self.seen.values()]
+        modes = [mode for result in results for mode in result.modes.values()]
+        return {one.status for one in results} | {one.status for one in modes}
 
     def failures(self, mode: str) -> dict[str, str]:
         """The message of each side that failed in a mode."""
@@ -217,13 +213,11 @@ class Pairs:
         pair = self._trial(self.plan.before, self.plan.after)
         if 0 < device.memory_bytes < least_memory_bytes(pair):
             self._take_no_turns()
-        began = time.monotonic()
-        first = self.measure(before_first=True)
-        if result.together and first.out_of_memory():
+        began, first = time.monotonic(), self.measure(before_first=True)
+        if result.together and first.ends.intersection(OUT_OF_MEMORY):
             self._take_no_turns()
-            began = time.monotonic()
-            first = self.measure(before_first=True)
-        if first.interrupted:
+            began, first = time.monotonic(), self.measure(before_first=True)
+        if Status.INTERRUPTED in first.ends:
             return
         built = {name: side.built.get(copy - 1) for name, (side, copy) in first.seen.items()}
         result.models = {name: model for name, model in built.items() if model}
@@ -270,22 +264,13 @@ class Pairs:
     def _measure_pairs(self) -> None:
         """Measure pairs and look at them until all is settled."""
         result, plan, modes = self.result, self.plan, self.modes
-        seed = plan.before.settings.trial.seed
-        sizes = (side.settings.trial.samples for side in (plan.after, plan.before))
-        samples = math.log(next(sizes) / next(sizes))
         began = time.monotonic()
         while len(result.pairs) < result.looks * LOOK:
-            before_first = (len(result.pairs) + seed) % 2 == 0
+            before_first = (len(result.pairs) + plan.before.settings.trial.seed) % 2 == 0
             measured = self.measure(before_first=before_first)
-            if measured.interrupted:
+            if Status.INTERRUPTED in measured.ends:
                 return
-            ratios = {mode: measured.ratio(mode) for mode in modes}
-            kept = {mode: one - samples for mode, one in ratios.items() if one is not None}
-            result.pairs.append(Pair(before_first, kept))
-            result.contaminated += any(side.contaminated for side, _ in measured.seen.values())
-            for mode in modes:
-                result.failures[mode].append(measured.failures(mode))
-            self._say(measured, kept)
+            self._keep(measured, before_first=before_first)
             done = len(result.pairs)
             if done % LOOK == 0:
                 result.changes = [
@@ -304,12 +289,21 @@ class Pairs:
                     result.out_of_time = True
                     return
 
-    def _say(self, measured: MeasuredPair, ratios: Mapping[str, float]) -> None:
-        pairs, most = len(self.result.pairs), self.result.looks * LOOK
-        words = [f"{mode} {100 * math.expm1(ratio):+.1f} %" for mode, ratio in ratios.items()]
-        self.screen.replicate_done(pairs, f"pair {pairs} of at most {most}:", ", ".join(words))
+    def _keep(self, measured: MeasuredPair, *, before_first: bool) -> None:
+        """Keep the ratios of a pair, of seconds a sample, and its failures, and show them."""
+        result, (before, after) = self.result, (self.plan.before, self.plan.after)
+        samples = math.log(after.settings.trial.samples / before.settings.trial.samples)
+        ratios = {mode: measured.ratio(mode) for mode in self.modes}
+        kept = {mode: one - samples for mode, one in ratios.items() if one is not None}
+        result.pairs.append(Pair(before_first, kept))
+        result.contaminated += any(side.contaminated for side, _ in measured.seen.values())
+        done, most = len(result.pairs), result.looks * LOOK
+        words = [f"{mode} {100 * math.expm1(ratio):+.1f} %" for mode, ratio in kept.items()]
+        self.screen.replicate_done(done, f"pair {done} of at most {most}:", ", ".join(words))
         for mode in self.modes:
-            for name, text in measured.failures(mode).items():
+            failed = measured.failures(mode)
+            result.failures[mode].append(failed)
+            for name, text in failed.items():
                 self.screen.warn(f"{mode} failed {name}: {text}")
 
     def measure(self, *, before_first: bool) -> MeasuredPair:
