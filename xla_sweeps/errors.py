@@ -60,6 +60,7 @@ class DeviceError(XlaSweepsError):
 
 
 REMOVED = {
+    ("command", "import"): "for the study's figures use results --with-published",
     ("option", "known_records"): "leave it out; a sweep reads its records itself",
     ("option", "source.name"): "write source=NAME",
     ("option", "scenario.name"): "write scenario=NAME",

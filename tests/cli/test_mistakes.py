@@ -52,6 +52,7 @@ timeouts.build=1e300 -> timeouts.build=1e+300: must be at most 10,000,000
 '~effort' -> ~effort: it cannot be removed
 '~tracker' -> ~tracker: it cannot be removed; set it: tracker=NAME
 --shell-completion -> --shell-completion: give install=SHELL, uninstall=SHELL
+import f.csv --into r -> command 'import' was removed: for the study's figures use results
 hlep -> unknown command 'hlep'. Did you mean 'help'?
 resnet50 -> unknown command 'resnet50'. Did you mean 'model=resnet50'? `xla-sweeps
 my.keras -> unknown command 'my.keras'. A model of your own: model=local path=my.keras
@@ -83,8 +84,6 @@ check f/g -> 'f/g': Not a directory
 compare f loop -> 'f': expected a folder
 dashboard loop -> 'loop': Too many levels of symbolic links
 dashboard '~nobody-of-that-name/x' -> '~nobody-of-that-name/x': Could not determine
-import pipe -> pipe: not a regular file
-import /dev/zero -> /dev/zero: not a regular file
 sweep s.yaml --dry-run results_dir=/dev/null -> '/dev/null': expected a
 sweep '' -> expected a path, got ''
 -m 'seed=range(0,1000000000)' -> -m: 1,000,000,000 trials are more than 10,000
@@ -108,7 +107,7 @@ batch_size=1:5 -> batch_size=1:5: expected an integer; for several trials add -m
 'model=mobile*' -> unknown model 'mobile*'. For all that match: -m 'model=glob(mobile*)'.
 'threads=[]' -> threads: write threads.KEY=N
 tracker=wandb -> tracker=wandb: W&B needs an API key
-resuls -> unknown command 'resuls'. Did you mean 'results'? `xla-sweeps --help` lists all 23.
+resuls -> unknown command 'resuls'. Did you mean 'results'? `xla-sweeps --help` lists all 22.
 results --format xml -> results: argument --format: invalid choice: 'xml'
 results --where modle=tiny -> where, character 1: unknown column 'modle'; did you mean 'model'?
 results nowhere -> nowhere holds no records; measure first: python -m xla_sweeps model=NAME
@@ -245,7 +244,7 @@ TOO_LONG = f"{'x' * 60}…: File name too long"
         *(([word + LONG], TOO_LONG) for word in ("results_dir=", "--config-dir=")),
         *(
             ([command, LONG], TOO_LONG)
-            for command in ("results", "check", "dashboard", "push", "import", "doctor", "sweep")
+            for command in ("results", "check", "dashboard", "push", "doctor", "sweep")
         ),
         *(
             (

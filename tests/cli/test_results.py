@@ -181,7 +181,21 @@ def test_the_studys_questions_are_answered_with_its_figures_beside_ones_own(resu
     )
     inverted = command("results", "--show", "inversions", "--with-published", cwd=results)
     assert "× ○" in inverted.stdout
-    assert not (results / "results" / "imported").exists()
+
+
+def test_the_studys_rows_stand_beside_measured_ones_in_every_form(results: Path) -> None:
+    (results / "results" / "imported").mkdir()
+    (results / "results" / "imported" / "mine.csv").write_text("ignored, of an earlier build")
+    table = command("results", "--with-published", cwd=results, code=0)
+    assert (table.stderr, table.stdout.count("○ imported")) == ("", 117)
+    assert "▲ faster" in table.stdout
+    words = ("results", "--with-published", "--format")
+    shown = json.loads(command(*words, "json", cwd=results, code=0).stdout)
+    assert [row["origin"] for row in shown].count("imported") == 116
+    command(*words, "parquet", "-o", "rows.parquet", cwd=results, code=0)
+    assert pyarrow.parquet.read_table(results / "rows.parquet").to_pylist() == shown
+    measured = command("results", "--format", "json", cwd=results, code=0)
+    assert (measured.stderr, len(json.loads(measured.stdout))) == ("", 2)
 
 
 def test_a_filter_that_matches_no_row_says_so_and_gives_none(results: Path) -> None:

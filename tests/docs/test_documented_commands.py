@@ -61,7 +61,7 @@ UNTYPED = (
 )
 """Trials that stand for others, so that nobody types them."""
 
-READ = ("results", "plot", "compare", "dashboard", "models", "import", "check")
+READ = ("results", "plot", "compare", "dashboard", "models", "check")
 """Commands that only read, and are run."""
 
 STANDS_FOR = {
@@ -72,11 +72,6 @@ STANDS_FOR = {
 
 FEW = 8
 """Most trials of a sweep that is planned here; of others the options are composed."""
-
-FIGURES = (
-    "model_family,model_variant,resolution,xla,accelerator,flop (giga),params (million),"
-    "throughput (samples/sec)\nResNetV1,ResNet50,224,True,A100,3.86,25.6,100\n"
-)
 
 
 def lines_of(document: str) -> Iterator[str]:
@@ -158,7 +153,6 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
     names = ("runs/cpu", "other/results", "tf-2.20", "tf-2.21", "main", "pull-request", "new")
     for name in (*names, "old", "before", "after", "findings", "A", "B"):
         shutil.copytree(folder / "results", folder / name)
-    (folder / "figures.csv").write_text(FIGURES)
     return folder
 
 

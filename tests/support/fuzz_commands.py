@@ -24,7 +24,6 @@ from typing import Any
 
 from forked_commands import Case, Content, Ended, run, warm_up
 from hostile_words import DEFINITION, ENVIRONMENT, NUMBERS, PATHS, WORDS, YAML
-from published_figures import SAMPLE
 
 from xla_sweeps.cli import COMMANDS
 from xla_sweeps.errors import BUG_CODE, LEFT_CODE, LOCKED_CODE, USAGE_CODE
@@ -204,10 +203,6 @@ class Generator:
         files: dict[str, Content] = {"f": b"no folder", "loop": "loop", "pipe": None}
         files["link"] = "results"
         files["s.yaml"] = self._definition()
-        published = SAMPLE.read_bytes()
-        if self._rarely(0.3):
-            published = self._mutated_bytes(published)
-        files["f"] = published if self._rarely(0.5) else files["f"]
         if self._rarely(0.6):
             for folder in ("results", "other"):
                 for name, content in self._records.items():

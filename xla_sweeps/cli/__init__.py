@@ -24,11 +24,6 @@ COMMANDS = {
     "results": Command("[DIR]", "rows of a results folder: table, csv, json, parquet, latex …"),
     "plot": Command("[DIR]", "the sorted speedups of a results folder as an SVG", module="results"),
     "dashboard": Command("[DIR …]", "one HTML file with everything measured; opens offline"),
-    "import": Command(
-        "FILE.csv",
-        "add published figures (keras-xla-benchmarks) to a results folder, marked as such",
-        module="results",
-    ),
     "compare": Command("A B", "changes between two results folders: versions, drivers, machines"),
     "guard": Command("model=…", "did a change make the model slower? Two environments in turn"),
     "advise": Command("model=…", "which setting to use, what it gains, and what to write"),

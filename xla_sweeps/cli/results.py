@@ -1,4 +1,4 @@
-"""The commands `results`, `plot`, `import` and `push`."""
+"""The commands `results`, `plot` and `push`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xla_sweeps.cli.arguments import (
     command_parser,
     read_trials,
 )
-from xla_sweeps.config.values import path_of, quantity_in
+from xla_sweeps.config.values import quantity_in
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report import row_cells, study
 from xla_sweeps.report.export import csv_text, write_chart, write_json, write_parquet, write_text
@@ -25,7 +25,6 @@ from xla_sweeps.store.filter import matching, no_match, parse_filter, results_al
 from xla_sweeps.store.rows import load, require
 from xla_sweeps.store.store import Store
 from xla_sweeps.store.table import add_price, blocks_of, rows_of
-from xla_sweeps.system.text import count_noun
 
 RAW_FORMS = ("csv", "json", "parquet")
 
@@ -136,31 +135,6 @@ def _show(options: argparse.Namespace) -> int:
             documents = (row for part in table.to_batches(1000) for row in part.to_pylist())
             text = csv_text(documents, table.column_names)
         write_text(text, output)
-    return 0
-
-
-def import_command(arguments: Sequence[str]) -> int:
-    """Add published figures to a results folder, and print what was added."""
-    parser = command_parser(
-        "import",
-        "`results` and the dashboards show them beside measured rows, marked as imported.",
-    )
-    parser.add_argument("file", type=path_of, help="the CSV file")
-    add_results_dir(parser, "--into")
-    text = "name of the import (default: the file's name); the same name replaces it"
-    parser.add_argument("--name", metavar="LABEL", help=text)
-    options = parser.parse_args(arguments)
-    from xla_sweeps.store import imported
-
-    done = imported.add(options.file, options.into, label=options.name)
-    warn(*(f"{options.file}, {warning}" for warning in done.warnings))
-    compared = sum(row.speedup.value is not None for row in done.rows)
-    verb = "replaced" if done.replaced else "wrote"
-    models = count_noun(len({row.trial.model for row in done.rows}), "model")
-    say(
-        f"{count_noun(done.figures, 'figure')} of {models}: {count_noun(len(done.rows), 'row')}, "
-        f"{compared} of them with a speedup over eager; {verb} {done.path}"
-    )
     return 0
 
 

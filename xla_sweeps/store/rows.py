@@ -126,7 +126,7 @@ def load(
     published: bool = False,
     advance: Callable[[int, int], None] = lambda done, total: None,
 ) -> Rows:
-    """All rows of a results folder, measured and imported; what changed is read and kept.
+    """All rows of a results folder; what changed is read and kept.
 
     Args:
         results_dir: one that does not exist has no rows.
@@ -136,15 +136,11 @@ def load(
     table, beside, problems = _load_measured(Store(results_dir), advance)
     counts = [len(fact.runs) for fact in beside.facts.values() if fact.has_rows and fact.runs]
     rows = Rows(table, len(counts), sum(counts), problems, beside.facts)
-    if not published and not (results_dir / "imported").is_dir():
+    if not published:
         return rows
-    from xla_sweeps.store import imported
+    from xla_sweeps.store.imported import study
 
-    further_rows, further = imported.load(results_dir)
-    further_rows += imported.study() if published else []
-    if further_rows:
-        table = sort_rows(join_tables([table, table_of(further_rows)]))
-    return replace(rows, table=table, problems=(*problems, *further))
+    return replace(rows, table=sort_rows(join_tables([table, table_of(study())])))
 
 
 def load_runs(store: Store) -> Runs:
@@ -155,7 +151,7 @@ def load_runs(store: Store) -> Runs:
 
 
 def require(results_dir: Path, rows: Rows) -> None:
-    """Require a record or an import to show; else `StoreError`."""
+    """Require a record or a published figure to show; else `StoreError`."""
     if rows.records or rows.table.num_rows:
         return
     shown = displayable(results_dir)
