@@ -17,7 +17,7 @@ from xla_sweeps.config.catalog import load_catalog
 from xla_sweeps.report import study
 from xla_sweeps.schema.row import columns_of as plain_columns
 from xla_sweeps.schema.row import value_of
-from xla_sweeps.store import imported
+from xla_sweeps.store import published
 
 
 def line(model: str, rate: float, *, margin: float = 0.01, **changes: Any) -> dict[str, Any]:
@@ -232,7 +232,7 @@ def printed_in(table: int) -> dict[tuple[str, int, str], str]:
         (
             names.get(line["model_variant"], line["model_variant"]),
             int(line["resolution"]),
-            imported.ACCELERATORS[line["accelerator"]],
+            published.ACCELERATORS[line["accelerator"]],
         ): line["printed"]
         for line in lines
     }
@@ -241,7 +241,7 @@ def printed_in(table: int) -> dict[tuple[str, int, str], str]:
 def best_of_families(name: str) -> dict[tuple[str, int, str], float]:
     """The row of each family with the highest speedup on the A100 at 224 px, published last."""
     best: dict[str, tuple[float, str]] = {}
-    rows = [row for row in imported.study() if row.trial.device == "NVIDIA A100"]
+    rows = [row for row in published.study() if row.trial.device == "NVIDIA A100"]
     for row in answers(rows):
         figure = value_of(row, name)
         if row.trial.resolution_px == 224 and figure is not None:
@@ -252,7 +252,7 @@ def best_of_families(name: str) -> dict[tuple[str, int, str], float]:
 
 
 def test_the_studys_tables_of_throughput_follow_from_the_published_rows() -> None:
-    rows = [row for row in imported.study() if row.trial.source == "applications"]
+    rows = [row for row in published.study() if row.trial.source == "applications"]
     entries = ranking.entries_of(plain_columns(rows))
     made = ranking.at_places(entry for entry in entries if entry.mode == "xla")
     by_gpu = {
@@ -284,7 +284,7 @@ def test_the_studys_tables_of_speedups_follow_from_the_published_rows(
 
 
 def test_published_rows_are_never_more_sure_than_single_measurements() -> None:
-    rows = imported.study()
+    rows = published.study()
     assert len(rows) == 116
     pairs = [row for row in rows if row.speedup.value is not None]
     assert len(pairs) == 45
@@ -294,7 +294,7 @@ def test_published_rows_are_never_more_sure_than_single_measurements() -> None:
 
 
 def test_a_run_that_contradicts_another_has_its_own_row_and_ranks_nowhere() -> None:
-    rows = [row for row in imported.study() if row.trial.model == "mixer_b32"]
+    rows = [row for row in published.study() if row.trial.model == "mixer_b32"]
     a100 = [row for row in rows if row.trial.device == "NVIDIA A100"]
     assert sorted(round(row.speedup.value or 0, 2) for row in a100) == [1.04, 1.75]
     entries = ranking.entries_of(plain_columns(a100[::-1]))
@@ -303,7 +303,7 @@ def test_a_run_that_contradicts_another_has_its_own_row_and_ranks_nowhere() -> N
 
 
 def test_published_figures_show_inversions_without_an_interval() -> None:
-    rows = imported.study()
+    rows = published.study()
     (table,) = [table for table in study.of_rows(rows) if table.key == "inversions"]
     assert all(cells[-1].endswith("× ○") for cells in table.lines)
     assert table.note.endswith("(○) published: single measurements without an interval.")

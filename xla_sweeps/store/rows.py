@@ -138,7 +138,7 @@ def load(
     rows = Rows(table, len(counts), sum(counts), problems, beside.facts)
     if not published:
         return rows
-    from xla_sweeps.store.imported import study
+    from xla_sweeps.store.published import study
 
     return replace(rows, table=sort_rows(join_tables([table, table_of(study())])))
 

@@ -12,7 +12,7 @@ from xla_sweeps.config.catalog import load_catalog, names
 from xla_sweeps.report import advice
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.row import ComparisonRow
-from xla_sweeps.store import imported
+from xla_sweeps.store import published
 
 STUDY = {
     "applications": (
@@ -52,7 +52,7 @@ def row_of(model: str, device: str, *, run: str = "") -> ComparisonRow:
     """The study's row of a model on a device, of a run with a name if it has one."""
     rows = [
         row
-        for row in imported.study()
+        for row in published.study()
         if (row.trial.model, row.trial.device) == (model, device)
         and row.provenance.note.startswith("run: " + run) == bool(run)
     ]
@@ -119,11 +119,11 @@ def test_a_run_has_a_row_of_its_own_with_its_note_and_date() -> None:
 
 def test_a_models_source_is_the_one_that_the_study_used() -> None:
     entries = load_catalog()
-    for row in imported.study():
+    for row in published.study():
         others = {"applications", "hub", "keras_cv"} & {*entries[row.trial.model].sources}
         assert row.trial.source in others, row.trial.model
         assert row.trial.eager_is_graph is (row.trial.source == "hub")
-    sources = Counter(row.trial.source for row in imported.study())
+    sources = Counter(row.trial.source for row in published.study())
     assert sources == {"applications": 78, "hub": 28, "keras_cv": 10}
 
 
