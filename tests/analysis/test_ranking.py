@@ -130,7 +130,8 @@ def test_kendalls_tau_is_that_of_scipy_and_only_given_from_five_models() -> None
             for device, rates in (("A", one), ("B", other))
             for place, rate in enumerate(rates[:models])
         ]
-        made = ranking.agreements(e for e in entries(*rows) if e.mode == "xla")
+        xla = (entry for entry in entries(*rows) if entry.mode == "xla")
+        made = ranking.agreements(ranking.at_places(xla))
         assert len(made) == (models == 6)
     assert made[0].tau == pytest.approx(expected)
     assert -1 <= made[0].low < expected < made[0].high <= 1

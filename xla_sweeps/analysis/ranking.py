@@ -156,10 +156,10 @@ def ranks(figures: Sequence[Bounded]) -> list[int | None]:
     return given
 
 
-def agreements(entries: Iterable[Entry]) -> list[Agreement]:
-    """How the rankings of each two devices agree at a resolution, of entries of one mode."""
+def agreements(ranked: Mapping[Place, Sequence[Entry]]) -> list[Agreement]:
+    """Agreement of the rankings of each two devices at a resolution, of entries of one mode."""
     groups: dict[tuple[Any, ...], dict[Place, dict[str, float]]] = {}
-    for place, own in at_places(entries).items():
+    for place, own in ranked.items():
         rates = {entry.model: entry.value for entry in own}
         groups.setdefault(place[:2], {})[place] = rates
     made = []

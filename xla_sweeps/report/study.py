@@ -22,18 +22,24 @@ if TYPE_CHECKING:
     import pyarrow
 
 PODIUM_PLACES = 3
-OTHER = " (*) another device's fastest model is another."
 
 MARKS = {
-    "*": " (*) preliminary: a single replicate, so that the interval does not show how replicates "
-    "differ.",
-    "○": " (○) published: single measurements without an interval.",
+    "fastest": {" *": " (*) another device's fastest model is another."},
+    "inversions": {
+        " *": " (*) preliminary: a single replicate, so that the interval does not show how "
+        "replicates differ.",
+        " ○": " (○) published: single measurements without an interval.",
+    },
 }
+"""Ends of cells of a table, and what its note says of them."""
 
 CHECKED = (*compatibility.NEEDED, *ranking.SETTING, "device", "effort", "headline")
 """Columns that `compatibility_tables` needs."""
 
 Lines = list[tuple[str, ...]]
+
+Ranked = Mapping[Place, Sequence[Entry]]
+"""The models of each place by throughput, the fastest first."""
 
 
 class Question(NamedTuple):
@@ -117,34 +123,27 @@ def tables(columns: Mapping[str, Sequence[Any]]) -> list[Table]:
             for entry in every
             if entry.place.setting[scenario_place] == scenario
         ]
-        for key, answer in _ANSWERS.items():
-            asked = QUESTIONS[key]
-            finding, lines = answer(entries, headline_of(scenario)[1])
-            marked = [line[-1] for line in lines] if key == "inversions" else []
-            shown = [text for mark, text in MARKS.items() if any(mark in cell for cell in marked)]
-            other = key == "fastest" and any(" *" in line[2] for line in lines)
-            note = "".join([asked.note, *shown, OTHER if other else ""])
-            table = Table(scenario, key, asked.title, finding, asked.columns, tuple(lines), note)
-            made += [table] if finding else []
+        mode = headline_of(scenario)[1]
+        ranked = ranking.at_places(entry for entry in entries if entry.mode == mode)
+        answers = {key: answer(ranked, mode) for key, answer in _ANSWERS.items()}
+        answers["inversions"] = _inversions(entries, mode)
+        for key, (finding, lines) in answers.items():
+            if finding:
+                asked, ends = QUESTIONS[key], tuple(cell[-2:] for line in lines for cell in line)
+                marks = [text for mark, text in MARKS.get(key, {}).items() if mark in ends]
+                text = asked.title, finding, asked.columns, tuple(lines)
+                made.append(Table(scenario, key, *text, "".join([asked.note, *marks])))
     return made
 
 
-def _rank_models(entries: Sequence[Entry], mode: str) -> dict[Place, list[Entry]]:
-    """The models of each place by their throughput in a mode, the fastest first."""
-    return ranking.at_places([entry for entry in entries if entry.mode == mode])
-
-
-def _fastest(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
-    places = _rank_models(entries, mode)
-    settings = {place[:2] for place in places}
-    chosen: dict[Any, list[str]] = {}  # where there was a choice
-    for place, (first, *others) in places.items():
-        if others:
-            chosen.setdefault(place[:2], []).append(first.model)
-    several = {setting: models for setting, models in chosen.items() if len(models) > 1}
+def _fastest(ranked: Ranked, mode: str) -> tuple[str, Lines]:
+    chosen: dict[Any, list[str]] = {}  # by setting, where there was a choice
+    for place, (first, *others) in ranked.items():
+        chosen.setdefault(place[:2], []).extend([first.model] if others else [])
+    differing = {setting for setting, models in chosen.items() if len({*models}) > 1}
     lines: Lines = []
-    for place, (first, *others) in places.items():
-        is_other = bool(others) and len(set(several.get(place[:2], ()))) > 1
+    for place, (first, *others) in ranked.items():
+        is_other = others and place[:2] in differing
         tied = [other.model for other in others if not _apart(first, other)]
         lines.append(
             (
@@ -156,19 +155,18 @@ def _fastest(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
                 ", ".join(tied[:3]) or NONE,
             )
         )
-    finding = f"The fastest model{_by(mode)} in {count_noun(len(settings), 'setting')}"
-    if several:
-        others_too = sum(len(set(models)) > 1 for models in several.values())
+    finding = f"The fastest model{_by(mode)} in {count_noun(len(chosen), 'setting')}"
+    if several := sum(len(models) > 1 for models in chosen.values()):
         finding += (
-            f": another one on another device in {others_too} of {len(several)} "
+            f": another one on another device in {len(differing)} of {several} "
             "where several devices had a choice"
         )
-    return f"{finding}." if places else "", lines
+    return f"{finding}." if lines else "", lines
 
 
-def _distribution(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
+def _distribution(ranked: Ranked, mode: str) -> tuple[str, Lines]:
     lines, spans = Lines(), list[float]()
-    for place, own in _rank_models(entries, mode).items():
+    for place, own in ranked.items():
         rates = [entry.value for entry in own]
         if len(rates) > 1:
             quarters = statistics.quantiles(rates, n=4, method="inclusive")
@@ -189,15 +187,15 @@ def _apart(fast: Entry, slow: Entry) -> bool:
     return fast.low is None or slow.high is None or fast.low > slow.high
 
 
-def _agreement(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
-    every = ranking.agreements([entry for entry in entries if entry.mode == mode])
+def _agreement(ranked: Ranked, mode: str) -> tuple[str, Lines]:
+    every = ranking.agreements(ranked)
     if not every:
         return "", []
     ends = [choose(every, key=lambda one: one.tau) for choose in (min, max)]
-    sizes = [f" at {one.places[0].resolution_px} px" for one in ends]
-    sizes[0] = "" if sizes[0] == sizes[1] else sizes[0]  # it is said once
-    said = [f"{decimals(one.tau)}{size}" for one, size in zip(ends, sizes, strict=True)]
-    said = said[1:] if decimals(ends[0].tau) == decimals(ends[1].tau) and not sizes[0] else said
+    sizes = [one.places[0].resolution_px for one in ends]
+    said = [f"{decimals(one.tau)} at {one.places[0].resolution_px} px" for one in ends]
+    if sizes[0] == sizes[1] and said[0] != said[1]:
+        said[0] = decimals(ends[0].tau)  # the size is said once
     lines: Lines = [
         (
             _place(one.places[0])[0],
@@ -208,12 +206,12 @@ def _agreement(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
         )
         for one in every
     ]
-    return f"Kendall's tau between devices: {' to '.join(said)}.", lines
+    return f"Kendall's tau between devices: {' to '.join(dict.fromkeys(said))}.", lines
 
 
-def _podium(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
+def _podium(ranked: Ranked, mode: str) -> tuple[str, Lines]:
     lines, winners, rankings = Lines(), set[str](), 0
-    for place, own in _rank_models(entries, mode).items():
+    for place, own in ranked.items():
         if len(own) < 2:
             continue
         rates = [(entry.model, (entry.value, entry.low, entry.high)) for entry in own]
@@ -251,9 +249,9 @@ def _steps(ranked: Sequence[tuple[str, Bounded]], write: Callable[[float], str])
     return (*steps, *[NONE] * (PODIUM_PLACES - len(steps)), str(len(ranked)))
 
 
-def _families(entries: Sequence[Entry], mode: str) -> tuple[str, Lines]:
+def _families(ranked: Ranked, mode: str) -> tuple[str, Lines]:
     lines, settings = Lines(), 0
-    for place, own in _rank_models(entries, mode).items():
+    for place, own in ranked.items():
         families = dict.fromkeys(entry.family for entry in own)
         if len(families) < 2:
             continue
@@ -317,7 +315,6 @@ _ANSWERS = {
     "agreement": _agreement,
     "podium": _podium,
     "families": _families,
-    "inversions": _inversions,
 }
 
 
