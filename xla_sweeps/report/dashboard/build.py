@@ -41,7 +41,6 @@ from xla_sweeps.schema.column import PAGE
 from xla_sweeps.schema.columns import IMPORTED, MEASURED, Verdict
 from xla_sweeps.schema.comparisons import by_count, by_scenario
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow
 from xla_sweeps.store import planned
 from xla_sweeps.store.filter import matching, no_match, parse_filter
@@ -219,7 +218,7 @@ def answer(table: pyarrow.Table) -> str:
         for origin, speedup in zip(columns["origin"], columns["speedup"], strict=True)
         if origin == IMPORTED and speedup
     ]
-    others_said = overall.published_words(published, candidate=Mode.XLA, baseline=Mode.EAGER)
+    others_said = overall.published_words(published)
     text = ""
     if MEASURED in columns["origin"] or not others_said:
         text = overall.overall_answer(whole, overview.devices_of(columns))
