@@ -119,14 +119,12 @@ def entries_of(columns: Mapping[str, Sequence[Any]]) -> list[Entry]:
 
 def _gains_of(row: Mapping[str, Any]) -> dict[str, Any]:
     """The gains of a candidate over its baseline, if both sides and the speedup are known."""
-    speedup, rate = number(row["speedup"]), number(row["baseline_throughput_samples_per_s"])
-    if not speedup or not rate:
+    ratio = [number(row[name]) for name in _SPEEDUP]
+    rate = number(row["baseline_throughput_samples_per_s"])
+    if not ratio[0] or not rate:
         return {}
-    ends = (number(row[name]) for name in _SPEEDUP[1:])
-    low, high = (None if end is None else end - 1 for end in ends)
-    ratio = (speedup - 1, low, high)
     absolute, percent = (
-        tuple(None if one is None else one * unit for one in ratio) for unit in (rate, 100)
+        tuple(None if one is None else (one - 1) * unit for one in ratio) for unit in (rate, 100)
     )
     return {"baseline": row["baseline"], "absolute": absolute, "percent": percent}
 
