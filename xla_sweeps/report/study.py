@@ -14,7 +14,7 @@ from xla_sweeps.report.compatibility import HEADINGS, by_source, sentence
 from xla_sweeps.report.figures import NONE, decimals, interval, scale_count, three_digits, times
 from xla_sweeps.report.labels import setting_words, short_devices
 from xla_sweeps.report.sentences import SETTLE, TOO_LITTLE
-from xla_sweeps.schema.comparisons import by_count, headline_of
+from xla_sweeps.schema.comparisons import by_count, by_scenario, headline_of
 from xla_sweeps.schema.row import ComparisonRow, value_of
 from xla_sweeps.system.text import count_noun
 
@@ -325,9 +325,9 @@ def compatibility_tables(columns: Mapping[str, Sequence[Any]]) -> list[Table]:
     rows = [row for row in rows if row["effort"] == compatibility.CHECK and row["headline"]]
     made, asked = list[Table](), QUESTIONS["compatibility"]
     short = short_devices(row["device"] for row in rows)
-    for scenario in by_count(row["scenario"] for row in rows):
+    for scenario, checks in by_scenario(rows, key=lambda row: str(row["scenario"])).items():
         groups: dict[tuple[str, ...], list[compatibility.Row]] = {}
-        for row in filter(lambda row: row["scenario"] == scenario, rows):
+        for row in checks:
             setting = {name: row[name] for name in ranking.SETTING}
             words = setting_words(setting | dict.fromkeys(("scenario", "path", "inputs"), ""))
             place = f"{name_of(row['candidate'])}, {words}", short[row["device"]]
