@@ -92,6 +92,14 @@ def test_a_few_noisy_trials_do_not_widen_the_intervals_of_all_others() -> None:
     assert typical < some.scale * (some.between + WITHIN**2) < mean
 
 
+def test_trials_whose_processes_agree_exactly_do_not_make_others_look_quiet() -> None:
+    steps = [
+        figure(3, 0.04 * (place % 2), within=0.0, name="memory", scatter=0.0) for place in range(20)
+    ]
+    assert prior_of(steps).scale == 1
+    assert prior_of(steps).between == pytest.approx(0.04**2 / 2, rel=0.1)
+
+
 def test_processes_are_expected_to_differ_more_where_rounds_do_if_they_did() -> None:
     scattered = [
         figure(3, 0.4 * scatter, within=scatter / 4, scatter=scatter**2)

@@ -138,7 +138,8 @@ def prior_of(figures: Sequence[Figure]) -> Prior:
     The parts of the variance, `between` and `share`, are the likeliest, where each built-in one
     counts like one more trial of `FREEDOM` degrees of freedom. The scale lies halfway, in logs,
     between this mean and the typical trial: so a few noisy trials do not widen the intervals of all
-    others, and are not called quiet either.
+    others, and are not called quiet either. It is 1 where processes of a trial agree exactly: their
+    values come in steps, as memory does, and the log of no variance tells nothing.
 
     It is worth as many degrees of freedom as the trials are alike, in their rounds' variances and,
     from `LIMMA_FREEDOM` on, between processes; and no more than they have together.
@@ -161,7 +162,7 @@ def prior_of(figures: Sequence[Figure]) -> Prior:
         fitted *= np.sqrt((freedom * variance / mean**2) @ parts / ((freedom / mean) @ parts))
     ratio = np.maximum(variance / np.maximum(parts @ fitted + within, LEAST), 1e-5)
     logs, weights = _log_variances(ratio[:-1], freedom[:-1])
-    scale = math.exp(float(np.average(logs, weights=weights)) / 2)
+    scale = math.exp(float(np.average(logs, weights=weights)) / 2) if variance.all() else 1.0
     own = freedom[:-2]
     rounds = np.array([one.scatter / one.within - 1 if one.within else 0.0 for one in figures])
     worth = _evenness(scatter[:-2], np.maximum(0.0, rounds) * (own + 1))

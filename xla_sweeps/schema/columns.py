@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from xla_sweeps.schema.column import PAGE, WANDB, Asked, Part, as_bound, as_column, as_number
 
-STATISTICS_VERSION = 8
+STATISTICS_VERSION = 9
 """Version of the estimates and verdicts that are derived from records."""
 
 
