@@ -29,6 +29,15 @@ def test_markdown_has_a_line_for_each_row_and_a_note_for_each_mark() -> None:
     assert lines[-1].startswith("\\~ contaminated by other load")
 
 
+@pytest.mark.parametrize("form", ["markdown", "latex"])
+def test_a_note_says_what_the_speedup_is_of_where_single_calls_have_another(form: str) -> None:
+    single = {"latency_speedup": 1.5, "latency_speedup_low": 1.4, "latency_speedup_high": 1.6}
+    note = "speedup: of throughput"
+    assert note in rows_text(form, [pair(1, 2.0, **single)])
+    assert note not in rows_text(form, [pair(1, 2.0)])
+    assert note not in rows_text(form, [pair(1, 1.5, **single)]), "blocks are single calls"
+
+
 def test_latex_has_the_same_cells_and_no_character_that_stops_it() -> None:
     text = rows_text("latex", ROWS)
     lines = [line for line in text.splitlines() if line.endswith(r" \\")]

@@ -29,6 +29,15 @@ def test_the_summary_has_the_published_studys_keys_too() -> None:
         assert isinstance(keys[name], float), name
 
 
+def test_the_summary_tells_the_speedup_of_single_calls_from_that_of_throughput() -> None:
+    single = {"latency_speedup": 1.25, "latency_speedup_low": 1.2, "latency_speedup_high": 1.3}
+    rows = tuple(with_columns(row, **single) for row in SUMMARY.comparisons)
+    keys = run_summary([FIRST], replace(SUMMARY, comparisons=rows))
+    assert keys["speedup"] != keys["latency_speedup"]
+    assert {name: keys[name] for name in single} == single
+    assert single.keys() <= set(SUMMARY_KEYS), "else an outdated one would stay"
+
+
 def test_the_mean_of_the_logged_logarithms_is_the_geometric_mean() -> None:
     """W&B's panels take arithmetic means: of 2× and ½× that is 1.25×, of their logarithms 1×."""
     summaries = []

@@ -34,6 +34,11 @@ SYMBOLS = {
 CONTAMINATED = "~ contaminated by other load on the machine: measure it again"
 """Meaning of the mark `~`."""
 
+OF_THROUGHPUT = (
+    "speedup: of throughput, many calls with one wait; one call at a time: latency_speedup in csv"
+)
+"""Meaning of the column `speedup`, where rows have that of single calls too."""
+
 SAME = 0.005
 """Two figures that differ by less say the same."""
 
@@ -68,7 +73,7 @@ def answer(row: ComparisonRow) -> str:
 def _latency(row: ComparisonRow) -> str:
     """A sentence on single calls; "" without them, and where the blocks were such calls."""
     value, low, high = row.speedup.latency, row.speedup.latency_low, row.speedup.latency_high
-    if not (value and low and high) or value == row.speedup.value:
+    if not (value and low and high and has_two_speedups(row)):
         return ""
     if low <= 1 <= high:
         return f" One call at a time it is too little to tell ({interval(low, high)})."
@@ -76,6 +81,11 @@ def _latency(row: ComparisonRow) -> str:
     if high < 1:
         value, low, high, direction = 1 / value, 1 / high, 1 / low, "slower"
     return f" One call at a time it is {times(value)} {direction} ({interval(low, high)})."
+
+
+def has_two_speedups(row: ComparisonRow) -> bool:
+    """True if single calls have a speedup of their own: blocks are not such calls."""
+    return row.speedup.latency not in (None, row.speedup.value)
 
 
 def count_calls(count: float, scenario: str) -> str:

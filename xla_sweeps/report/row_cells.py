@@ -74,8 +74,7 @@ def table_of_rows(
     """Headings, a line of cells for each row, and the notes below them."""
     devices = {row.trial.device for row in rows}
     notes = [f"on {displayable(name)}" for name in devices if len(devices) == 1]
-    is_marked = any(row.status is Status.CONTAMINATED for row in rows)
-    notes += [advice.CONTAMINATED] if is_marked else []
+    notes += marks_of(rows)
     groups = by_scenario(rows, key=lambda row: row.trial.scenario)
     start = int(len(groups) < 2)
     headings = ["scenario", *itertools.chain(*headings_of(price_per_hour))][start:]
@@ -85,6 +84,13 @@ def table_of_rows(
         for line in cells_of(own, with_device=len(devices) > 1, price_per_hour=price_per_hour)
     ]
     return headings, lines, notes
+
+
+def marks_of(rows: Sequence[ComparisonRow]) -> list[str]:
+    """The meaning of the column `speedup` and of the mark `~`, where rows have them."""
+    marks = [advice.OF_THROUGHPUT] if any(map(advice.has_two_speedups, rows)) else []
+    contaminated = any(row.status is Status.CONTAMINATED for row in rows)
+    return [*marks, advice.CONTAMINATED] if contaminated else marks
 
 
 def row_names(rows: Sequence[ComparisonRow], *, with_device: bool) -> list[str]:

@@ -31,6 +31,7 @@ REPLICATES_KEY = "xla_sweeps_replicates"
 
 _COLUMNS = (
     *("speedup", "speedup_low", "speedup_high", "speedup_percent", "excluded_above"),
+    *("latency_speedup", "latency_speedup_low", "latency_speedup_high"),
     *("replicates_to_settle", "joules_per_sample", "baseline_joules_per_sample", "idle_watts"),
     *("baseline", "candidate", "latency_p50_ms", "latency_p90_ms", "break_even_calls"),
 )

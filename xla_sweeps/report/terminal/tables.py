@@ -124,8 +124,8 @@ def show_rows(rows: Sequence[ComparisonRow], *, price_per_hour: float | None = N
         console.print_grouped(headings, cells, right=row_cells.RIGHT, folded=("candidate",))
     if shared:
         console.paragraph(f"on {rows[0].trial.device}", "dim")
-    if any(row.status is Status.CONTAMINATED for row in rows):
-        console.paragraph(advice.CONTAMINATED, "dim")
+    for note in row_cells.marks_of(rows):
+        console.paragraph(note, "dim")
     for group in groups.values():
         if (aa_test := trust(group)) is not None and aa_test.untrusted:
             console.paragraph(overall.trust_words(aa_test), "bold red")

@@ -74,8 +74,9 @@ EVERYTHING = (
     "The sentences of this report are computed from all {trials}. A W&B view shows at "
     "most 1,000 runs, the first in its own order.{unsent}\n\n"
     "Panels of runs show those that W&B shows, without intervals: cite the page or the table. "
-    "Their bars are of `speedup_log2`: 0 is no change, 1 is twice as fast, -1 half as fast, and "
-    "the mean of such bars is the geometric mean.{rows}"
+    "Their bars are of `speedup_log2`, of throughput (one call at a time: `latency_speedup`): 0 is "
+    "no change, 1 is twice as fast, -1 half as fast, and the mean of such bars is the geometric "
+    "mean.{rows}"
 )
 
 UNSENT = " {:,} of the trials may be missing here; `xla-sweeps push` uploads them."
