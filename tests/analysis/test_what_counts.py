@@ -22,7 +22,15 @@ from xla_sweeps.analysis.interval import LOAD, MOST_TO_SETTLE
 from xla_sweeps.analysis.overview import overview
 from xla_sweeps.analysis.summary import headline_clear, headline_failed, summarize
 from xla_sweeps.schema.columns import Verdict
-from xla_sweeps.schema.measurement import UNFINISHED, Failure, Flagged, ModeOutcome, Phase, Status
+from xla_sweeps.schema.measurement import (
+    NOT_REACHED,
+    UNFINISHED,
+    Failure,
+    Flagged,
+    ModeOutcome,
+    Phase,
+    Status,
+)
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.record import Record
 
@@ -195,6 +203,22 @@ def test_a_trial_with_only_failures_is_summarized_too() -> None:
     summary = summarize([make_record({}, modes=modes, rounds=(), status=Status.BUILD_ERROR)])
     assert summary.replicates == 0
     assert summary.comparisons[0].speedup.verdict is Verdict.NOT_MEASURED
+
+
+@pytest.mark.parametrize("status", [Status.OOM_GPU, Status.OOM_HOST, Status.BUILD_ERROR])
+def test_a_trial_that_failed_before_any_mode_has_its_own_status_in_its_rows(status: Status) -> None:
+    cause = Failure(phase=Phase.BUILD, kind="ResourceExhaustedError", message="2 GiB: no memory")
+    told = "not reached: 2 GiB: no memory"
+    skip = Failure(phase=Phase.BUILD, kind=NOT_REACHED, message=told)
+    unreached = ModeOutcome(status=Status.SKIPPED, failure=skip)
+    modes = {"graph": unreached, "xla": unreached}
+    record = make_record({}, modes=modes, rounds=(), status=status, failure=cause)
+    row = headline([record])
+    assert (row.status, row.speedup.verdict) == (status, Verdict.NOT_MEASURED)
+    assert row.failure.message == told
+    crashed = {"graph": unreached, "xla": failed_outcome(Status.CRASHED)}
+    summary = summarize([replace(record, modes=crashed, status=Status.CRASHED)])
+    assert [mode.status for mode in summary.modes] == [Status.SKIPPED, Status.CRASHED]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from xla_sweeps.analysis.interval import interval_alone
 from xla_sweeps.analysis.measured import Measured, prepare_s
 from xla_sweeps.analysis.pool import Key
 from xla_sweeps.schema.columns import ModeColumns
-from xla_sweeps.schema.measurement import Agreement, Failure, ModeOutcome, Status
+from xla_sweeps.schema.measurement import NOT_REACHED, Agreement, Failure, ModeOutcome, Status
 from xla_sweeps.schema.modes import mode_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import COLUMNS, Estimate, Figure, ModeSummary, bands_of
@@ -156,7 +156,8 @@ def _mode_status(
 ) -> tuple[Status, Failure | None]:
     """A withheld status of any replicate; else ok if any replicate is; else the first failure.
 
-    Whether a mode computes the same twice is what the newest replicate found that could tell.
+    Whether a mode computes the same twice is what the newest replicate found that could tell. The
+    first failure is the replicate's own where that ended before any mode.
     """
     outcomes = [record.modes[label] for record in records if label in record.modes]
     told = [
@@ -168,13 +169,22 @@ def _mode_status(
         ):
             return outcome.status, outcome.failure
     works = any(outcome.status is Status.OK and outcome.latencies_s for outcome in outcomes)
-    failed = [outcome for outcome in outcomes if outcome.status is not Status.OK]
+    failed = [
+        one for one in records if label in one.modes and one.modes[label].status is not Status.OK
+    ]
     if failed and not works:
-        return failed[0].status, failed[0].failure
+        outcome = failed[0].modes[label]
+        return failed[0].status if _reached_none(failed[0]) else outcome.status, outcome.failure
     cut = next((record for record in reversed(records) if record.failure), None)
     if cut is not None and not (works and measured):
         return cut.status, cut.failure
     return (Status.OK, None) if works else (Status.SKIPPED, None)
+
+
+def _reached_none(record: Record) -> bool:
+    """True if a replicate ended before any of its modes, so that its failure is that of all."""
+    failures = [outcome.failure for outcome in record.modes.values()]
+    return record.failure is not None and all(one and one.kind == NOT_REACHED for one in failures)
 
 
 def _median(values: Iterable[float | None]) -> float | None:

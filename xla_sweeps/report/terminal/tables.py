@@ -31,7 +31,7 @@ from xla_sweeps.report.sentences import DRAWN_PIPELINE, FLAG_TEXTS, SETTLE, TOO_
 from xla_sweeps.report.terminal import console
 from xla_sweeps.schema.columns import IMPORTED, ModeColumns
 from xla_sweeps.schema.comparisons import by_role, by_scenario
-from xla_sweeps.schema.measurement import Failure, Flag, Flagged, Status
+from xla_sweeps.schema.measurement import NOT_REACHED, Failure, Flag, Flagged, Status
 from xla_sweeps.schema.modes import Execution, Mode, Scenario, mode_of
 from xla_sweeps.schema.row import ComparisonRow, ModeSummary, TrialSummary, precision_words
 from xla_sweeps.system.text import count_noun, displayable
@@ -217,9 +217,15 @@ def _title(summary: TrialSummary) -> Text:
 def _never_started(summary: TrialSummary) -> str:
     """The reason if no mode was measured for one and the same reason, else ""."""
     failures = {mode.failure for mode in summary.modes if mode.failure}
-    if len(failures) != 1 or any(mode.status is not Status.SKIPPED for mode in summary.modes):
+    if len(failures) != 1 or not all(map(_is_unreached, summary.modes)):
         return ""
     return _reason(failures.pop()).removeprefix("not reached: ")
+
+
+def _is_unreached(mode: ModeSummary) -> bool:
+    """True if a replicate ended before this mode, but by no signal."""
+    ended = mode.failure is not None and mode.failure.kind == NOT_REACHED
+    return mode.status is Status.SKIPPED or (ended and mode.status is not Status.INTERRUPTED)
 
 
 def modes_table(summary: TrialSummary, *, detail: int = 3) -> Table:
