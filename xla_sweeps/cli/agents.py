@@ -16,6 +16,7 @@ from xla_sweeps.report.terminal.console import warn
 from xla_sweeps.report.terminal.progress import SweepProgress
 from xla_sweeps.report.terminal.sweep_summary import show_headlines, show_sums
 from xla_sweeps.report.wandb.credentials import require_login
+from xla_sweeps.schema.columns import AA_TAG
 from xla_sweeps.schema.options import GROUPS, OPTIONS
 from xla_sweeps.schema.overrides import key_of, option_of, overrides
 from xla_sweeps.store import rows, table
@@ -85,7 +86,8 @@ def agents_command(arguments: Sequence[str]) -> int:
     measured = {trial for trial, _ in _records_of(store) - before}
     headlines = table.headlines(rows.load(results_dir).table, measured)
     show_headlines(headlines, results_dir)
-    show_sums(headlines, len(measured))
+    twins = {row.trial.trial_id for row in headlines if row.provenance.purpose == AA_TAG}
+    show_sums(headlines, len(measured), len(twins))
     return code
 
 

@@ -330,6 +330,7 @@ def _conclude(
         gave_up=outcome.gave_up,
         stopped=outcome.broken if outcome.broken or outcome.signal_number else None,
         planned=len(tasks),
+        twins=sum(AA_TAG in task.tags for task in tasks),
         results_dir=results_dir,
         again=shlex.join(request.again),
         kept=request.options.accept_contaminated,

@@ -69,6 +69,21 @@ def test_each_scenario_has_its_own_table_and_sums() -> None:
     assert "scenario=" not in shown(ROW)
 
 
+def test_planned_trials_of_a_ratio_are_those_that_can_have_it() -> None:
+    """An A/A twin has its own pair alone; a trial of both has both."""
+    pairs = [with_columns(ROW, model=f"model{number}") for number in range(4)]
+    verdict = Verdict.EQUIVALENT
+    twin = with_columns(ROW, candidate="graph_2", speedup=1.0, verdict=verdict, purpose="aa")
+    out = shown(*pairs, twin, planned=6, twins=1)
+    assert "mine: 6 trials" in out
+    assert "xla over graph: geometric mean speedup 2.00× over 4 of 5 planned trials" in out
+    assert "graph_2 over graph: geometric mean speedup 1.00× over 1 of 1 planned A/A trial," in out
+    both = with_columns(twin, purpose="result")
+    assert "speedup 1.00× over 2 of 6 planned trials" in shown(
+        *pairs, twin, both, planned=6, twins=1
+    )
+
+
 def test_no_mean_is_of_several_devices() -> None:
     slow = with_columns(ROW, speedup=0.5, verdict=Verdict.SLOWER, device="Tesla T4")
     out = shown(with_columns(ROW, device="NVIDIA A100"), slow)

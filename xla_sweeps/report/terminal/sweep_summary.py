@@ -20,7 +20,7 @@ from xla_sweeps.report.sentences import SETTLE_ALL
 from xla_sweeps.report.terminal import console
 from xla_sweeps.report.terminal.progress import words_of
 from xla_sweeps.report.terminal.tables import show_rows
-from xla_sweeps.schema.columns import Verdict
+from xla_sweeps.schema.columns import AA_TAG, Verdict
 from xla_sweeps.schema.comparisons import by_scenario, is_aa_pair
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import ComparisonRow, value_of
@@ -100,15 +100,17 @@ def show_sweep(
     planned: int,
     results_dir: Path,
     again: str,
+    twins: int = 0,
     kept: bool = False,
 ) -> None:
     """Show a sweep's trials, verdicts, mean speedups, failures by status, and paths.
 
-    `stopped` is why it stopped itself, "" after a signal; `kept` keeps contaminated trials.
+    `stopped` is why it stopped itself, "" after a signal; `twins` of the planned trials are A/A
+    twins of others; `kept` keeps contaminated trials.
     """
     console.paragraph(f"{name}: {count_noun(planned, 'trial')}: {words_of(counts)}", "bold")
     show_headlines(rows, results_dir)
-    show_sums(rows, planned)
+    show_sums(rows, planned, twins)
     _show_failures(rows, gave_up)
     if stopped:
         console.paragraph(f"stopped: {stopped}", "red")
@@ -131,13 +133,13 @@ def show_headlines(rows: Sequence[ComparisonRow], results_dir: Path) -> None:
         console.say(f"and {len(rows) - ROWS_SHOWN:,} more: xla-sweeps results {folder}")
 
 
-def show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
-    """Show verdicts, mean speedups and the A/A test of so many trials, by scenario."""
+def show_sums(rows: Sequence[ComparisonRow], planned: int, twins: int) -> None:
+    """Show verdicts, mean speedups and the A/A test of so many trials and twins, by scenario."""
     for group in console.scenario_groups(by_scenario(rows, key=lambda row: row.trial.scenario)):
-        _show_sums(group, planned)
+        _show_sums(group, planned, twins)
 
 
-def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
+def _show_sums(rows: Sequence[ComparisonRow], planned: int, twins: int) -> None:
     """Show one scenario's verdicts, each pair's mean by device (A/A pairs too), the A/A test."""
     show_verdicts(rows)
     devices = short_devices(row.trial.device for row in rows)
@@ -157,7 +159,7 @@ def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
             continue
         settings = len({tuple(value_of(row, name) for name in LIKE) for row in group})
         mean, models = geometric_mean(speedups, [row.trial.model for row in group])
-        over = f"{len(group)} of {count_noun(planned, 'planned trial')}"
+        over = f"{len(group)} of {_planned_words(group, planned, twins)}"
         words = f"over {over}, {count_noun(models, 'model')}"
         between = spread_words(*spread(speedups, models))
         mark = "~ " * all(row.status is Status.CONTAMINATED for row in group)
@@ -169,6 +171,14 @@ def _show_sums(rows: Sequence[ComparisonRow], planned: int) -> None:
         console.paragraph(f"{pair}: {'; '.join(filter(None, (mean_words, between)))}")
     if (aa_test := trust(rows)) is not None:
         console.paragraph(trust_words(aa_test), "bold red" if aa_test.untrusted else "dim")
+
+
+def _planned_words(rows: Sequence[ComparisonRow], planned: int, twins: int) -> str:
+    """The planned trials that can have the pair of these rows: an A/A twin has its own alone."""
+    are_twins = [row.provenance.purpose == AA_TAG for row in rows]
+    if all(are_twins):
+        return count_noun(twins, "planned A/A trial")
+    return count_noun(planned if any(are_twins) else planned - twins, "planned trial")
 
 
 def show_verdicts(rows: Sequence[ComparisonRow]) -> None:
