@@ -38,6 +38,14 @@ def test_a_note_says_what_the_speedup_is_of_where_single_calls_have_another(form
     assert note not in rows_text(form, [pair(1, 1.5, **single)]), "blocks are single calls"
 
 
+def test_a_mark_beside_a_speedup_says_that_the_device_waits_for_the_host() -> None:
+    text = rows_text("markdown", [pair(1, 2.0, host_bound=True), pair(2, 1.5)])
+    assert "| 2.00× h |" in text
+    assert "| 1.50× |" in text
+    assert "h the device waits for the host: a larger batch" in text
+    assert "waits" not in rows_text("markdown", [pair(2, 1.5), failed(3, host_bound=True)])
+
+
 def test_latex_has_the_same_cells_and_no_character_that_stops_it() -> None:
     text = rows_text("latex", ROWS)
     lines = [line for line in text.splitlines() if line.endswith(r" \\")]

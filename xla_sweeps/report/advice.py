@@ -34,6 +34,9 @@ SYMBOLS = {
 CONTAMINATED = "~ contaminated by other load on the machine: measure it again"
 """Meaning of the mark `~`."""
 
+WAITS = "h the device waits for the host: a larger batch_size says more about the device"
+"""Meaning of the mark `h`."""
+
 OF_THROUGHPUT = (
     "speedup: of throughput, many calls with one wait; one call at a time: latency_speedup in csv"
 )

@@ -47,7 +47,7 @@ def cells_of(
             (str(row.trial.resolution_px or NONE), str(row.trial.batch_size)),
             (row.candidate.mode, row.baseline.mode or NONE),
             _rate(row, price_per_hour),
-            (times(row.speedup.value), interval(row.speedup.low, row.speedup.high)),
+            (_speedup(row), interval(row.speedup.low, row.speedup.high)),
             (_verdict(row), f"{row.speedup.replicates}{'~' * (row.status is Status.CONTAMINATED)}"),
         )
         for name, row in zip(row_names(rows, with_device=with_device), rows, strict=True)
@@ -87,10 +87,13 @@ def table_of_rows(
 
 
 def marks_of(rows: Sequence[ComparisonRow]) -> list[str]:
-    """The meaning of the column `speedup` and of the mark `~`, where rows have them."""
-    marks = [advice.OF_THROUGHPUT] if any(map(advice.has_two_speedups, rows)) else []
-    contaminated = any(row.status is Status.CONTAMINATED for row in rows)
-    return [*marks, advice.CONTAMINATED] if contaminated else marks
+    """The meanings of the column `speedup` and of the marks `h` and `~`, where rows have them."""
+    shown = {
+        advice.OF_THROUGHPUT: any(map(advice.has_two_speedups, rows)),
+        advice.WAITS: any(map(_waits, rows)),
+        advice.CONTAMINATED: any(row.status is Status.CONTAMINATED for row in rows),
+    }
+    return [meaning for meaning, is_shown in shown.items() if is_shown]
 
 
 def row_names(rows: Sequence[ComparisonRow], *, with_device: bool) -> list[str]:
@@ -114,6 +117,14 @@ def _rate(row: ComparisonRow, price_per_hour: float | None) -> tuple[str, ...]:
     rate = row.candidate.throughput_samples_per_s
     priced = [] if price_per_hour is None else [number(per_million(rate, price_per_hour))]
     return number(rate), *priced
+
+
+def _speedup(row: ComparisonRow) -> str:
+    return times(row.speedup.value) + " h" * _waits(row)
+
+
+def _waits(row: ComparisonRow) -> bool:
+    return row.speedup.host_bound and row.speedup.value is not None
 
 
 def _verdict(row: ComparisonRow) -> str:
