@@ -65,6 +65,7 @@ REMOVED = {
     ("option", "source.name"): "write source=NAME",
     ("option", "scenario.name"): "write scenario=NAME",
     ("predict-cost", "--samples"): "multiply 'ms a call' by the number of calls",
+    ("command", "make-data"): "docs/training.md draws pictures in a few lines of Python",
     ("column", "process"): "every replicate is measured by a process of its own",
 }
 """Words of earlier builds by their kind, and what to use instead."""

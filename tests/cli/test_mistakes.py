@@ -185,7 +185,8 @@ compare A B --fail-on slow -> unknown condition of --fail-on 'slow'. Did you mea
 dashboard --titel x -> dashboard: unrecognized arguments: --titel
 dashboard one --compare -> dashboard: --compare needs two results folders, got 1
 dashboard nowhere -> nowhere holds no comparison to show; measure first
-make-data pics --images 0 -> make-data: argument --images: expected an integer from 1 to 10,000,000,
+make-data -> command 'make-data' was removed: docs/training.md draws pictures
+make-data pics --images 0 -> command 'make-data' was removed: docs/training.md draws pictures
 doctor --device gpu:7 -> device=gpu:7: this machine has
 hub-replicas vit_b61 -> unknown model of source=hub 'vit_b61'. Did you mean 'vit_b16'?
 sweep none.yaml -> none.yaml: no such file

@@ -140,7 +140,7 @@ data=pics -> data=pics: scenario=call trains nothing; add scenario=fit or remove
 scenario=train_step data=pics
   -> data=pics: a step of scenario=train_step trains on values that are drawn; use scenario=fit
 scenario=fit data=pix
-  -> data=pix: there is no such file or folder; `xla-sweeps make-data pix` makes a small
+  -> data=pix: there is no such file or folder; expected *.tfrecord files, or a folder for
 scenario=fit data=sinthetic
   -> data=sinthetic: there is no such file; did you mean data=synthetic?
 scenario=fit data=empty -> data=empty: holds no picture: expected *.tfrecord files

@@ -224,7 +224,13 @@ def plan(words: list[str], folder: Path) -> None:
     assert done.returncode == 0, (words, done.stderr)
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param(name, marks=[pytest.mark.tf] * (name == "docs/training.md"))
+        for name in DOCUMENTS
+    ],
+)
 def test_python_of_a_document_runs_with_these_signatures(
     document: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import half_precision
 import pytest
-from commands import command, forked
+from commands import forked
 from in_process import command as read
+from made_pictures import make_pictures
 from oracle import contradictions
 from paths import SUPPORT
 from programs import with_code
@@ -84,8 +85,7 @@ def test_mixed_precision_is_measured_verified_and_recorded_as_it_was_built(
 def test_an_epoch_over_pictures_is_measured_with_its_input_and_its_last_batch(
     tmp_path: Path,
 ) -> None:
-    drawn = ("make-data", "pics", "--images", "10", "--width-px", "48", "--height-px", "40")
-    assert command(*drawn, cwd=tmp_path).returncode == 0
+    make_pictures(tmp_path / "pics", images=10, classes=10, width_px=48, height_px=40)
     own = ("model=local", "trust_code=true", f"path={SUPPORT / 'own_models.py'}:build")
     fit = ("resolution=32", "scenario=fit", "data=pics", "batch_size=4")
     record, done = measured(tmp_path, *own, *fit)

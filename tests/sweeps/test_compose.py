@@ -30,7 +30,7 @@ SLOT = Slot(name="cpu", device=devices.devices()[-1])
 
 @pytest.fixture
 def pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder `pictures` of forty files in the current one, as `make-data pictures` leaves it."""
+    """A folder `pictures` of forty files in the current one."""
     for number in range(40):
         path = tmp_path / "pictures" / "class" / f"{number}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,6 @@ import os
 import struct
 from collections.abc import Sequence
 from pathlib import Path
-from shlex import quote
 
 import pytest
 
@@ -144,8 +143,8 @@ def test_a_device_or_a_pipe_is_refused_without_being_read(tmp_path: Path) -> Non
 
 def test_nothing_to_train_on_is_said_in_one_line(tmp_path: Path) -> None:
     assert complaint(tmp_path / "gone") == (
-        f"data={tmp_path / 'gone'}: there is no such file or folder; `xla-sweeps make-data "
-        f"{quote(str(tmp_path / 'gone'))}` makes a small set"
+        f"data={tmp_path / 'gone'}: there is no such file or folder; expected "
+        "*.tfrecord files, or a folder for each class with pictures"
     )
     (tmp_path / "empty" / "class").mkdir(parents=True)
     assert complaint(tmp_path / "empty").startswith(f"data={tmp_path / 'empty'}: holds no picture")

@@ -58,9 +58,6 @@ COMMANDS = {
         "build and cache the SavedModels that source=hub runs with random weights",
         module="models",
     ),
-    "make-data": Command(
-        "FOLDER", "draw a small set of JPEGs to train on: TFRecord files or a folder of classes"
-    ),
     "doctor": Command("", "devices, versions, flags, and whether this machine is quiet enough"),
     "push": Command("[DIR]", "send Weights & Biases the records that it lacks", module="results"),
     "report": Command("[DIR]", "write or update a report on Weights & Biases", module="dashboard"),

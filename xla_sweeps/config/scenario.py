@@ -156,8 +156,7 @@ def _data(
         if document["drop_remainder"] is not None and "drop_remainder" in explicit:
             raise ConfigError(
                 f"drop_remainder={as_typed(document['drop_remainder'])}: only an epoch over "
-                "pictures has a smaller last batch; add data=PATH (`xla-sweeps make-data` makes a "
-                "small set)"
+                "pictures has a smaller last batch; add data=PATH"
             )
         return None
     if not SCENARIOS[scenario].is_epoch:

@@ -50,7 +50,7 @@ class Backend:
     Attributes:
         programs: commands that start a process of it: `worker`, which measures (`worker.server`).
             Optional: `flags`, which reads the flags and ends; `self_check`, `plants`, `ops`,
-            `make_data`, `replicas`.
+            `replicas`.
         explains_with: packages that this needs besides, by the module that each brings.
         packages: what is installed of it, each under the names that it may have, for the record.
         for_gpu: what pip installs for it to use an NVIDIA GPU.

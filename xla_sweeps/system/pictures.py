@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shlex
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -28,6 +27,8 @@ _TAIL_BYTES = 4096
 
 _SIZES, CHANNELS = 3, 3
 """Of the shape of a picture: height, width and channels."""
+
+_EXPECTED = "expected *.tfrecord files, or a folder for each class with pictures"
 
 _NAMED = 5
 """Files that a line names."""
@@ -93,10 +94,7 @@ def find(path: str, *, shown: str = "") -> Pictures:
     """
     root, shown = Path(path), shown or path
     if not root.exists():
-        raise ConfigError(
-            f"data={shown}: there is no such file or folder; `xla-sweeps make-data "
-            f"{shlex.quote(shown)}` makes a small set"
-        )
+        raise ConfigError(f"data={shown}: there is no such file or folder; {_EXPECTED}")
     if not (root.is_file() or root.is_dir()):
         raise ConfigError(f"data={shown}: is neither a file nor a folder")
     try:
@@ -119,10 +117,7 @@ def find(path: str, *, shown: str = "") -> Pictures:
             left_out = [file for file in sorted(others) if file.name[0] != "."]
         if not files:
             _refuse_split(folders, shown)
-            raise ConfigError(
-                f"data={shown}: holds no picture: expected *.tfrecord files, or a folder for each "
-                "class with pictures; `xla-sweeps make-data` makes a small set"
-            )
+            raise ConfigError(f"data={shown}: holds no picture: {_EXPECTED}")
         count = len(labels) or sum(map(_records_in, records))
         if not count:
             raise ConfigError(f"data={shown}: holds no picture: its TFRecord files are empty")

@@ -12,9 +12,8 @@ import pytest
 import tensorflow as tf
 from composed import complaint_of
 from factories import TRIAL
-from made_pictures import data_of, make_pictures
+from made_pictures import data_of, example_of, make_pictures, write_records
 
-from xla_sweeps.backends.tensorflow import make_data
 from xla_sweeps.backends.tensorflow.pictures import Feed
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.trial import InputSpec, Training
@@ -90,8 +89,7 @@ def test_a_picture_that_is_damaged_inside_is_named(tmp_path: Path, made: str) ->
         name = str(bad)
     else:
         cut = tf.io.encode_jpeg(tf.zeros([40, 30, 3], tf.uint8)).numpy()[:200]
-        with tf.io.TFRecordWriter(str(bad)) as file:
-            file.write(make_data._example(0, cut))
+        write_records(bad, [example_of(0, cut)])
         name = f"{bad}, record 1"
     find.cache_clear()
     reader = feed(str(folder))
@@ -111,7 +109,6 @@ def test_labels_that_the_head_lacks_are_refused(made: str) -> None:
 def test_records_under_other_names_are_refused_with_the_names(tmp_path: Path) -> None:
     feature = tf.train.Feature(int64_list=tf.train.Int64List(value=[1]))
     example = tf.train.Example(features=tf.train.Features(feature={"pixels": feature}))
-    with tf.io.TFRecordWriter(str(tmp_path / "a.tfrecord")) as file:
-        file.write(example.SerializeToString())
+    write_records(tmp_path / "a.tfrecord", [example.SerializeToString()])
     with pytest.raises(ConfigError, match="its records hold pixels; expected image/encoded and"):
         batches(str(tmp_path))

@@ -122,7 +122,6 @@ _PROGRAMS = {
     "flags": "flags",
     "self_check": "self_check",
     "ops": "explain.refusals",
-    "make_data": "make_data",
     "replicas": "sources.hub",
 }
 
