@@ -98,6 +98,28 @@ def test_a_picture_that_is_damaged_inside_is_named(tmp_path: Path, made: str) ->
     assert str(caught.value) == f"data={folder}: {name} cannot be decoded; replace or remove it"
 
 
+def test_a_record_that_is_damaged_is_named(tmp_path: Path) -> None:
+    make_pictures(tmp_path, images=6, classes=2)
+    bad = tmp_path / "pictures-1.tfrecord"
+    content = bytearray(bad.read_bytes())
+    content[-9] ^= 1
+    bad.write_bytes(content)
+    reader = feed(str(tmp_path))
+    for read in (lambda: reader.first(1), lambda: reader.check_labels(2)):
+        assert complaint_of(read, kind=XlaSweepsError) == (
+            f"data={tmp_path}: {bad}, record 3 cannot be decoded; replace or remove it"
+        )
+
+
+def test_records_of_another_format_are_read_and_files_without_any_ignored(tmp_path: Path) -> None:
+    png = tf.io.encode_png(tf.zeros([20, 30, 1], tf.uint8)).numpy()
+    write_records(tmp_path / "a.tfrecord", [])
+    write_records(tmp_path / "b.tfrecord", [example_of(label, png) for label in range(4)])
+    ((images, labels),) = feed(str(tmp_path)).first(1)
+    assert images.shape == (4, 32, 32, 3)
+    assert sorted(map(int, labels)) == [0, 1, 2, 3]
+
+
 def test_labels_that_the_head_lacks_are_refused(made: str) -> None:
     feed(made).check_labels(CLASSES)
     assert complaint_of(feed(made).check_labels, 2) == (

@@ -15,7 +15,7 @@ from made_pictures import data_of, make_pictures
 from tiny_training import Measured, bench_of, prepared
 
 from xla_sweeps.backends.tensorflow.scenarios.fit import dataset_of
-from xla_sweeps.errors import ConfigError
+from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.trial import InputSpec, Training, Trial
@@ -124,6 +124,17 @@ def test_pictures_are_scaled_as_the_model_takes_and_keep_their_classes(measured:
         mean = images[labels == label].mean(axis=(0, 1, 2))
         hue = np.cos(2 * np.pi * (label / CLASSES + np.arange(3) / 3))
         assert np.argmax(mean) == np.argmax(hue), "the colour of its class"
+
+
+def test_a_picture_that_a_later_call_cannot_decode_is_named(tmp_path: Path) -> None:
+    make_pictures(tmp_path, images=PICTURES, classes=CLASSES, form="folder")
+    ready = prepared(bench_of(classifier(), trial_of(str(tmp_path))), "input", "fit_graph")
+    bad = next(tmp_path.rglob("*.jpg"))
+    bad.write_bytes(bad.read_bytes()[:100])
+    for entry in ready.values():
+        entry.executable.prepare()
+        with pytest.raises(XlaSweepsError, match=f"{bad} cannot be decoded"):
+            entry.executable.step()
 
 
 @pytest.mark.parametrize(

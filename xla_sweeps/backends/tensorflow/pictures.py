@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -23,6 +24,10 @@ LABELS_READ = 10_000
 
 SMALLEST_CROP = 0.08
 """Share of a picture that a random crop covers at least, as in the training of Inception."""
+
+_JPEG = b"\xff\xd8\xff"
+
+_UNREADABLE = (tf.errors.InvalidArgumentError, tf.errors.DataLossError)
 
 _NAMES = (("image/encoded", "image/class/label"), ("image", "label"))
 """Names under which records hold a picture and its class."""
@@ -52,6 +57,8 @@ class Feed:
         self._input = inputs[0]
         self.fixed_size = self._data.drop_remainder
         self.last = trial.samples % trial.batch_size
+        with tf.device("/device:CPU:0"):
+            self._all_jpeg = _are_jpegs(self._pictures)
 
     def epoch(self) -> Any:
         """The batches of one call: tuples of images and labels."""
@@ -74,7 +81,7 @@ class Feed:
         """
         try:
             yield
-        except tf.errors.InvalidArgumentError as error:
+        except _UNREADABLE as error:
             with tf.device("/device:CPU:0"):
                 bad = _undecodable(self._pictures)
             if not bad:
@@ -94,7 +101,8 @@ class Feed:
         labels: Any = self._pictures.labels
         if self._pictures.form == "tfrecord":
             records = _from_records(self._pictures, encoded=False).take(LABELS_READ)
-            labels = [int(label) for label in records.as_numpy_iterator()]
+            with self.naming():
+                labels = [int(label) for label in records.as_numpy_iterator()]
         least, most = min(labels), max(labels)
         if least < 0 or most >= classes:
             raise ConfigError(
@@ -116,7 +124,7 @@ class Feed:
         options.deterministic = False
 
         def take(data: Any, label: Any) -> tuple[Any, Any]:
-            image = _augment(data, given.shape[0], all_jpeg=pictures.all_jpeg)
+            image = _augment(data, given.shape[0], all_jpeg=self._all_jpeg)
             scaled = given.low + image * ((given.high - given.low) / 255)
             return tf.cast(scaled, given.dtype), tf.cast(label, tf.int32)
 
@@ -142,7 +150,15 @@ def _from_files(pictures: Pictures) -> Any:
 
 
 def _from_records(pictures: Pictures, *, encoded: bool = True) -> Any:
-    picture, label = _names(pictures.files[0])
+    at_once = min(READ_AT_ONCE, len(pictures.files))
+    records = tf.data.TFRecordDataset(list(pictures.files), num_parallel_reads=at_once)
+    parse = _parser(pictures, encoded=encoded)
+    return records.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def _parser(pictures: Pictures, *, encoded: bool = True) -> Callable[[Any], Any]:
+    """Reads a picture and its class out of a record, or the class alone."""
+    picture, label = _names(pictures.files)
     features = {label: tf.io.FixedLenFeature([], tf.int64)}
     if encoded:
         features[picture] = tf.io.FixedLenFeature([], tf.string)
@@ -151,19 +167,14 @@ def _from_records(pictures: Pictures, *, encoded: bool = True) -> Any:
         values = tf.io.parse_single_example(record, features)
         return (values[picture], values[label]) if encoded else values[label]
 
-    files = tf.data.Dataset.from_tensor_slices(list(pictures.files))
-    records = files.interleave(
-        tf.data.TFRecordDataset,
-        cycle_length=min(READ_AT_ONCE, len(pictures.files)),
-        num_parallel_calls=tf.data.AUTOTUNE,
-    )
-    return records.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
+    return parse
 
 
-def _names(file: str) -> tuple[str, str]:
+def _names(files: Sequence[str]) -> tuple[str, str]:
     """Under which names the first record holds the picture and its class."""
-    record = next(iter(tf.data.TFRecordDataset(file).take(1).as_numpy_iterator()))
+    file = next(name for name in files if Path(name).stat().st_size)
     try:
+        (record,) = tf.data.TFRecordDataset(file).take(1).as_numpy_iterator()
         names = set(tf.train.Example.FromString(record).features.feature)
     except Exception as error:
         raise ConfigError(f"data: {file}: record 1 is no tf.train.Example") from error
@@ -174,6 +185,19 @@ def _names(file: str) -> tuple[str, str]:
         f"data: {file}: its records hold {', '.join(sorted(names)) or 'nothing'}; expected "
         f"{', or '.join(map(' and '.join, _NAMES))}"
     )
+
+
+def _are_jpegs(pictures: Pictures) -> bool:
+    """Whether all are JPEGs, whatever their names say; of records the first one is looked at."""
+    if pictures.form == "tfrecord":
+        ((data, _),) = _from_records(pictures).take(1)
+        return bool(tf.io.is_jpeg(data))
+    return all(map(_begins_as_jpeg, pictures.files))
+
+
+def _begins_as_jpeg(file: str) -> bool:
+    with Path(file).open("rb") as handle:
+        return handle.read(len(_JPEG)) == _JPEG
 
 
 def _augment(data: Any, side: int, *, all_jpeg: bool) -> Any:
@@ -207,16 +231,25 @@ def _decode(data: Any) -> Any:
 
 def _undecodable(pictures: Pictures) -> str:
     """The first picture that cannot be decoded, or ""."""
-    in_folder = pictures.form == "folder"
-    names = None if in_folder else _names(pictures.files[0])
+    if pictures.form == "folder":
+        files = tf.data.Dataset.from_tensor_slices(list(pictures.files))
+        bad = _find_undecodable(files.map(tf.io.read_file))
+        return "" if bad is None else pictures.files[bad]
+    parse = _parser(pictures)
     for file in pictures.files:
-        records = [tf.io.read_file(file)] if names is None else tf.data.TFRecordDataset(file)
-        for number, record in enumerate(records, 1):
-            try:
-                if names is not None:
-                    feature = {names[0]: tf.io.FixedLenFeature([], tf.string)}
-                    record = tf.io.parse_single_example(record, feature)[names[0]]
-                _decode(record)
-            except tf.errors.InvalidArgumentError:
-                return file if in_folder else f"{file}, record {number:,}"
+        records = tf.data.TFRecordDataset(file)
+        bad = _find_undecodable(records.map(lambda record: parse(record)[0]))
+        if bad is not None:
+            return f"{file}, record {bad + 1:,}"
     return ""
+
+
+def _find_undecodable(encoded: Any) -> int | None:
+    """The place of the first picture that cannot be read or decoded; None if all can."""
+    place = 0
+    try:
+        for _ in encoded.map(_decode, num_parallel_calls=tf.data.AUTOTUNE):
+            place += 1
+    except _UNREADABLE:
+        return place
+    return None

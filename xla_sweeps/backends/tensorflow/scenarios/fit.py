@@ -81,10 +81,9 @@ class Fed(modes.ModeExecutable):
 
     feed: Feed | None = None
 
-    def first_call_s(self) -> float:
-        """Seconds of the first epoch; names a picture that cannot be decoded."""
-        with self.feed.naming() if self.feed else contextlib.nullcontext():
-            return super().first_call_s()
+    def naming(self) -> contextlib.AbstractContextManager[None]:
+        """Name a picture that cannot be decoded."""
+        return self.feed.naming() if self.feed else contextlib.nullcontext()
 
 
 @dataclass
@@ -95,8 +94,9 @@ class Input(Fed):
 
     def step(self) -> None:
         """Make the batches of an epoch."""
-        for batch in self.dataset:
-            self.last = batch
+        with self.naming():
+            for batch in self.dataset:
+                self.last = batch
 
     def renew(self) -> bool:
         """Return False: no model runs."""
@@ -117,11 +117,13 @@ class Fit(Fed, KerasExecutable, Epoch):
 
     def run_full(self) -> None:
         """Fit the batches of full size."""
-        self.last = self.fit_full()
+        with self.naming():
+            self.last = self.fit_full()
 
     def step(self) -> None:
         """Fit an epoch."""
-        self.last = self.fit_all()
+        with self.naming():
+            self.last = self.fit_all()
 
 
 class FitBench(TrainBench):
