@@ -1,12 +1,14 @@
 """Pictures to train on: TFRecord files, or a folder with a folder for each class.
 
-Read without TensorFlow: the list of files, and a check that each begins and ends as a picture.
+Read without TensorFlow: the list of files, and the number of records. A picture that cannot be
+decoded fails when it is read, in `backends.tensorflow.pictures`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,11 +21,6 @@ from xla_sweeps.system.text import count_noun
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
 """Names of pictures end in one of these, whatever the case: those that Keras reads too."""
-
-_JPEG = "JPEG"
-_FORMATS = {b"\xff\xd8\xff": _JPEG, b"\x89PNG\r\n\x1a\n": "PNG", b"GIF8": "GIF", b"BM": "BMP"}
-_ENDS = {_JPEG: b"\xff\xd9", "PNG": b"IEND"}
-_TAIL_BYTES = 4096
 
 _SIZES, CHANNELS = 3, 3
 """Of the shape of a picture: height, width and channels."""
@@ -62,7 +59,6 @@ class Pictures:
         files: TFRecord files, or pictures in the order of their classes.
         labels: the class of each picture, from 0; empty for TFRecord files, which say it inside.
         fingerprint: sixteen hex digits of names and sizes.
-        all_jpeg: whether all are JPEGs, which can be cropped while they are decoded.
         left_out: names of files in the folders that are not among the pictures.
     """
 
@@ -71,7 +67,6 @@ class Pictures:
     labels: tuple[int, ...]
     count: int
     fingerprint: str
-    all_jpeg: bool = True
     left_out: tuple[str, ...] = ()
 
     @property
@@ -121,18 +116,17 @@ def find(path: str, *, shown: str = "") -> Pictures:
         count = len(labels) or sum(map(_records_in, records))
         if not count:
             raise ConfigError(f"data={shown}: holds no picture: its TFRecord files are empty")
-        formats = set() if records else _check_files(files, root, shown)
         return Pictures(
             form="tfrecord" if records else "folder",
             files=tuple(map(str, files)),
             labels=tuple(labels),
             count=count,
-            fingerprint=_fingerprint(root, files),
-            all_jpeg=formats <= {_JPEG},
+            fingerprint=_fingerprint(root, files, shown),
             left_out=tuple(os.path.relpath(file, root) for file in left_out),
         )
     except OSError as error:
-        raise ConfigError(f"data={shown}: cannot be read: {error.strerror}") from error
+        why = f"cannot be read: {error.strerror}: {error.filename}"
+        raise ConfigError(f"data={shown}: {why}") from error
 
 
 def _refuse_split(folders: Sequence[Path], shown: str) -> None:
@@ -148,48 +142,9 @@ def _holds_pictures(folder: Path) -> bool:
     return folder.is_dir() and any(file.suffix.lower() in SUFFIXES for file in folder.iterdir())
 
 
-def _check_files(files: Sequence[Path], root: Path, shown: str) -> set[str]:
-    """The formats of these files, whatever their names say; refuses files without one."""
-    formats, bad = set(), []
-    for file in files:
-        try:
-            formats.add(_format_of(file))
-        except (ValueError, OSError) as error:
-            reason = getattr(error, "strerror", "") or error
-            bad.append(f"{os.path.relpath(file, root)} ({reason})")
-    if bad:
-        raise ConfigError(
-            f"data={shown}: {len(bad):,} of {count_noun(len(files), 'picture')} cannot be decoded: "
-            f"{_list_names(bad)}; replace or remove them"
-        )
-    return formats
-
-
 def _list_names(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
-
-
-def _format_of(path: Path) -> str:
-    """The format of a picture, by its first bytes; what is damaged inside fails when it is decoded.
-
-    A `ValueError` says that it is none that is read, or is cut off.
-    """
-    if not path.is_file():
-        raise ValueError("not a file")
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        start = file.read(8)
-        form = next((name for first, name in _FORMATS.items() if start.startswith(first)), "")
-        if not form:
-            begins = f"begins as no {', '.join(_FORMATS.values())}"
-            raise ValueError(begins if size else "empty: 0 bytes")
-        end = _ENDS.get(form, b"")
-        for place in (max(0, size - _TAIL_BYTES), 0):  # something may follow, such as a film
-            file.seek(place)
-            if end in file.read():
-                return form
-    raise ValueError("cut off")
 
 
 def _records_in(path: Path) -> int:
@@ -219,10 +174,13 @@ def _records_in(path: Path) -> int:
     return count
 
 
-def _fingerprint(root: Path, files: Iterable[Path]) -> str:
-    """Sixteen hex digits of the names below the folder and the sizes."""
+def _fingerprint(root: Path, files: Iterable[Path], shown: str) -> str:
+    """Sixteen hex digits of the names below the folder and the sizes; refuses what is no file."""
     digest = hashlib.sha256()
     for path in files:
         name = path.name if path == root else os.path.relpath(path, root)
-        digest.update(f"{name}\0{path.stat().st_size}\n".encode())
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):  # reading a pipe would wait
+            raise ConfigError(f"data={shown}: {name} is not a file; remove it")
+        digest.update(f"{name}\0{status.st_size}\n".encode())
     return digest.hexdigest()[:16]
