@@ -179,5 +179,9 @@ def test_the_report_on_wandb_and_the_notes_of_a_run_show_names_as_text(evil: str
     for key, text in {**texts, "environment": environment(rows, FACTS)}.items():
         assert live(text) == [], key
     assert "By device" in texts["fastest"]
+    apart = [pair(1, 2.0, device=evil), pair(2, 2.0, device=evil), pair(1, 0.5, device="Other")]
+    told: str = sections(apart, FACTS)[0]["text"]
+    assert told.startswith("It depends on the device. Yes on ")
+    assert live(told) == []
     own = with_columns(ROW, model=evil, failure_message=evil, flags=(evil,), command=evil)
     assert live(run_notes(replace(SUMMARY, comparisons=(own,)))) == []

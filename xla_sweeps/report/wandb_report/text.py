@@ -29,7 +29,7 @@ DEVICES = 4
 FASTEST = 12
 
 FINDING = 1000
-"""Maximum length of a table's finding, which names devices."""
+"""Maximum length of an answer or a table's finding, which name devices."""
 
 WORDS = (
     "XLA compiles the operations of a model into fewer, larger kernels. *Graph mode* is "
@@ -227,11 +227,11 @@ def _answer(scenario: str, pairs: Sequence[ComparisonRow]) -> str:
         return "No pair with and without XLA was measured."
     busy = busy_words(row.status is Status.CONTAMINATED for row in pairs)
     if len(by_setting(pairs)) < 2:
-        told = f"{overall_answer(overview(pairs))} {busy}".rstrip()
+        told = f"{escape(overall_answer(overview(pairs)), FINDING)} {busy}".rstrip()
     else:
         counts = overall_counts(overview(pairs), by_device(pairs))
         means = _by_device(pairs, lambda rows: typically(overview(rows)) or NONE)
-        told = f"{counts} {busy}".rstrip() + f"\n\n{means}"
+        told = f"{escape(counts, FINDING)} {busy}".rstrip() + f"\n\n{means}"
     baseline, candidate = headline_of(scenario)
     words = WORDS.format(
         candidate=candidate,
