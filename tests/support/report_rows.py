@@ -15,7 +15,7 @@ from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import ComparisonRow
 
-FACTS: Facts = {"trials": 3, "unsent": 0, "table_rows": 3, "headline_rows": 3}
+FACTS: Facts = {"trials": 3, "table_rows": 3, "headline_rows": 3}
 
 SWEEP: dict[str, Any] = {"gave_up": {}, "stopped": None, "results_dir": Path("r"), "again": "x"}
 """Arguments of `show_sweep` beside the rows and how many there are."""

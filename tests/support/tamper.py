@@ -283,7 +283,7 @@ def reported(results: Path) -> None:
     records, _, _ = rows.summaries(results, loaded)
     owner, project = report.place(records, "e", "p")
     every = rows_of(loaded.table)
-    report.plan_document(records, every, entity=owner or "", project=project, unsent=0)
+    report.plan_document(records, every, entity=owner or "", project=project)
 
 
 def command(*words: str) -> Callable[[Path], str]:

@@ -134,7 +134,6 @@ def report_command(arguments: Sequence[str]) -> int:
             every,
             entity=entity or "",
             project=project,
-            unsent=unsent,
             difference=difference,
         )
     if options.dry_run:

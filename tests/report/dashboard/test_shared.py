@@ -6,11 +6,12 @@ import re
 from importlib import resources
 
 import pytest
+from report_rows import ROW
 
 from xla_sweeps.report.dashboard.page import PACKAGE, scripts
 from xla_sweeps.report.labels import TELLING
 from xla_sweeps.report.sentences import SENTENCES, USUALLY
-from xla_sweeps.report.wandb_report.text import setting_document
+from xla_sweeps.report.wandb_report.text import settings_of
 from xla_sweeps.schema.row import QUESTION, SETTINGS
 
 SOURCE = re.sub(r"/\*.*?\*/|//[^\n]*", "", "\n".join(scripts().values()), flags=re.DOTALL)
@@ -20,7 +21,7 @@ def test_a_marked_column_is_in_each_list_of_the_question() -> None:
     assert [mark["column"] for mark in PACKAGE["question"]] == [*QUESTION]
     assert set(QUESTION) <= set(TELLING)
     assert {"model", "device", "runtime", "candidate", "baseline", "origin"} < set(QUESTION)
-    assert {*setting_document(SETTINGS)} == {*SETTINGS, "title"}
+    assert {*settings_of([ROW, ROW])[0]} == {*SETTINGS, "title", "varied"}
     for name in ("keras", "optimizer", "batches"):
         assert f'"{name}"' not in SOURCE, "listed a second time"
 

@@ -360,7 +360,7 @@ def test_published_figures_rank_beside_ones_own_on_request(
     told = [{one["key"]: one.pop("text") for one in plan["sections"]} for plan in plans]
     assert plans[0] == plans[1]
     assert [key for key, text in told[0].items() if text != told[1][key]] == ["fastest"]
-    assert "A100, published: " in told[1]["fastest"]
+    assert "| A100, published |" in told[1]["fastest"]
     assert "A100" not in told[0]["fastest"]
 
 

@@ -68,7 +68,8 @@ def report(plan: Plan, *, online: bool = True) -> wr.Report:
         header += f"\n- details: the local page, an artifact of the [summary run]({url})"
     blocks: list[Any] = [wr.TableOfContents(), wr.MarkdownBlock(header)]
     for section in plan["sections"]:
-        blocks += [wr.H2(section["question"]), wr.MarkdownBlock(section["text"])]
+        blocks += [wr.H2(section["question"])]
+        blocks += [wr.MarkdownBlock(section["text"])] if section["text"] else []
         blocks += [_grid(plan, *grid, online=online) for grid in grids(section, plan["run_id"])]
     return wr.Report(
         entity=plan["entity"],

@@ -153,23 +153,19 @@ def plan_document(
     *,
     entity: str,
     project: str,
-    unsent: int,
     difference: Difference | None = None,
 ) -> dict[str, Any]:
     """Contents of report and summary run; `rows` are the records' and published ones."""
     headline = len(_headlines(rows))
     facts = {
         "trials": len(records),
-        "unsent": unsent,
         "table_rows": min(headline, TABLE_ROWS),
         "headline_rows": headline,
     }
-    pairs = text.headline_pairs(answers(rows))
-    several = len(text.by_setting(pairs)) > 1  # then there is no mean and no median of them all
     figures = {
-        name: None if several and isinstance(value, float) else value
-        for name, value in asdict(overview(pairs)).items()
-        if isinstance(value, int | float)
+        name: value  # None replaces an earlier mean
+        for name, value in asdict(overview(answers(rows))).items()
+        if not isinstance(value, str)
     }
     first = min(
         (record.started_at, record.trial_id) for group in records.values() for record in group
@@ -185,7 +181,7 @@ def plan_document(
         "marker": marker,
         "run_id": f"summary-{identity}",
         "run_name": f"Summary of {trials}",
-        "figures": figures | {name: facts[name] for name in facts if name != "unsent"},
+        "figures": figures | facts,
         "header": text.environment(rows, facts),
         "sections": text.sections(rows, facts, difference),
     }

@@ -1,22 +1,18 @@
-"""Write a report's text in Markdown: answers in sentences, whose details are in panels. Pure.
-
-W&B's panels show no intervals; the local page has them.
-"""
+"""Write a report's text in Markdown, of the sentences that page and terminal have. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from xla_sweeps.analysis.changes import Difference
-from xla_sweeps.analysis.overview import answers, by_device, geometric_mean, overview
+from xla_sweeps.analysis.overview import answers, by_device, overview
 from xla_sweeps.analysis.ranking import SETTING
 from xla_sweeps.report import changes, study
-from xla_sweeps.report.figures import NONE, times
 from xla_sweeps.report.labels import setting_words
 from xla_sweeps.report.markdown import escape, items, table
-from xla_sweeps.report.overall import busy_words, overall_answer, overall_counts, typically
+from xla_sweeps.report.overall import busy_words, overall_answer
 from xla_sweeps.report.sentences import NOTHING
 from xla_sweeps.schema.columns import MEASURED
 from xla_sweeps.schema.comparisons import by_scenario, headline_of
@@ -32,26 +28,8 @@ FINDING = 1000
 """Maximum length of an answer or a table's finding, which name devices."""
 
 WORDS = (
-    "XLA compiles the operations of a model into fewer, larger kernels. *Graph mode* is "
-    "`tf.function` without XLA. A *configuration* is one model at one size and batch on one "
-    "device, measured with XLA (`{candidate}`: `{on}`) and without (`{baseline}`: `{off}`). "
-    "Measure your own model: `python -m xla_sweeps model=NAME{scenario}`."
-)
-
-FLOPS = (
-    "Images/s and speedup over the multiply-accumulates of one image. If only arithmetic mattered, "
-    "the models would lie on one falling line."
-)
-
-COST = (
-    "The local page lists the compile time, memory and calls to pay back of each pair. The panel "
-    "omits pairs that never pay back or are ambiguous."
-)
-
-COMPARE = (
-    "Each panel varies one of device, resolution and batch size, and holds the rest of the setting "
-    "with the most pairs. Its bars may be of different models; the local page compares the same "
-    "ones."
+    "A *configuration* is one model at one size and batch on one device, measured with XLA "
+    "(`{candidate}`: `{on}`) and without (`{baseline}`: `{off}`)."
 )
 
 QUESTIONS = {
@@ -65,21 +43,14 @@ QUESTIONS = {
     "everything": "Everything",
 }
 
-TABLES = "The tables are on the local page, and `xla-sweeps results --show` prints them."
-
 EVERYTHING = (
     "The local page (`dashboard.html` among the summary run's artifacts, or `xla-sweeps "
-    "dashboard`) has every row and interval, what XLA costs, and what failed and why. It also says "
-    "how far to trust the figures, and has figures that others published.\n\n"
-    "The sentences of this report are computed from all {trials}. A W&B view shows at "
-    "most 1,000 runs, the first in its own order.{unsent}\n\n"
-    "Panels of runs show those that W&B shows, without intervals: cite the page or the table. "
-    "Their bars are of `speedup_log2`, of throughput (one call at a time: `latency_speedup`): 0 is "
-    "no change, 1 is twice as fast, -1 half as fast, and the mean of such bars is the geometric "
-    "mean.{rows}"
+    "dashboard`) has every row, table and interval, and what failed and why.\n\n"
+    "The sentences are computed from all {trials}. The panels show the runs that W&B shows, 1,000 "
+    "at most, without intervals. Their bars are of `speedup_log2`, of throughput (one call "
+    "at a time: `latency_speedup`): 0 is no change, 1 is twice as fast, -1 half as fast. Means may be of different models, and pairs that never pay back or are "
+    "ambiguous have no calls to pay back.{rows}"
 )
-
-UNSENT = " {:,} of the trials may be missing here; `xla-sweeps push` uploads them."
 
 ROWS = (
     "\n\nThe table has the first {:,} of {:,} rows, the Parquet file among the artifacts has all."
@@ -93,19 +64,14 @@ _FACTS = {
 }
 
 _SETTING = ("device", "resolution_px", *SETTING)
-"""Columns of a setting, in the order in which settings are sorted."""
-
-Setting = tuple[Any, ...]
-"""The values of the columns of a setting: only pairs of one setting are averaged."""
-
-Pairs = list[ComparisonRow]
+"""Columns of a setting: panels average only pairs that share all of them."""
 
 Facts = Mapping[str, int]
-"""Numbers beside the rows: `trials`; `unsent`, those of them that may not be on the server;
-`table_rows` of the summary run, and `headline_rows`, which that would have without a limit."""
+"""Numbers beside the rows: `trials`; `table_rows` of the summary run, and `headline_rows`, which
+that would have without a limit."""
 
 
-def headline_pairs(rows: Iterable[ComparisonRow]) -> Pairs:
+def headline_pairs(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
     """The measured comparisons of XLA with graph mode, in the commonest scenario."""
     measured = [row for row in rows if row.provenance.origin == MEASURED]
     groups = by_scenario(measured, key=lambda row: row.trial.scenario)
@@ -117,41 +83,31 @@ def headline_pairs(rows: Iterable[ComparisonRow]) -> Pairs:
     ]
 
 
-def by_setting(pairs: Sequence[ComparisonRow]) -> dict[Setting, Pairs]:
-    """The pairs of each setting, in the settings' order."""
-    groups: dict[Setting, Pairs] = {}
-    for row in pairs:
-        setting = tuple(value_of(row, name) for name in _SETTING)
-        groups.setdefault(setting, []).append(row)
-    return dict(sorted(groups.items()))
+def settings_of(pairs: Sequence[ComparisonRow]) -> list[dict[str, Any]]:
+    """Each device's setting with the most pairs, two at least; that of the most pairs first.
 
-
-def commonest(pairs: Sequence[ComparisonRow]) -> dict[Setting, Pairs]:
-    """Each device's setting with the most pairs; the device with the most pairs first."""
-    sizes = Counter(row.trial.device for row in pairs)
-    best: dict[str, tuple[Setting, Pairs]] = {}
-    for setting, rows in by_setting(pairs).items():
-        device = str(setting[0])
-        if len(rows) > len(best.get(device, (setting, []))[1]):
-            best[device] = setting, rows
-    return dict(sorted(best.values(), key=lambda group: -sizes[group[0][0]]))
-
-
-def setting_document(setting: Setting) -> dict[str, Any]:
-    """The values of a setting by column, and its title."""
-    values = dict(zip(_SETTING, setting, strict=True))
-    return {**values, "title": setting_words(values)}
-
-
-def _find_varied(setting: Setting, pairs: Sequence[ComparisonRow]) -> list[str]:
-    """The columns in which pairs differ from a setting that otherwise have its values."""
-    others = by_setting(pairs)
-    apart = [[a != b for a, b in zip(setting, other, strict=True)] for other in others]
+    Beside the columns, `title` names it, and `varied` are columns in which alone others differ.
+    """
+    counts = Counter(tuple(value_of(row, name) for name in _SETTING) for row in pairs)
+    every = {values: dict(zip(_SETTING, values, strict=True)) for values in counts}
+    commonest: dict[str, dict[str, Any]] = {}
+    for values in sorted(counts, key=lambda values: (-counts[values], values)):
+        if counts[values] > 1:
+            commonest.setdefault(every[values]["device"], every[values])
     return [
-        name
-        for place, name in enumerate(_SETTING)
-        if any(differ[place] and sum(differ) == 1 for differ in apart)
+        {
+            **setting,
+            "title": setting_words(setting),
+            "varied": _find_varied(setting, every.values()),
+        }
+        for setting in list(commonest.values())[:DEVICES]
     ]
+
+
+def _find_varied(setting: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The columns in which another setting differs from this one alone."""
+    apart = [[name for name in _SETTING if other[name] != setting[name]] for other in others]
+    return sorted({names[0] for names in apart if len(names) == 1})
 
 
 def sections(
@@ -159,47 +115,44 @@ def sections(
 ) -> list[dict[str, Any]]:
     """The questions with their answers, from the rows of all trials, and of published figures.
 
-    Each has a `key`, its `question`, a `text` in Markdown, the `scenario` ("" for all), how many
-    `pairs` were compared, and of each device the `settings` with the most of them, two at least:
-    each has panels of its own.
+    Each has a `key`, its `question`, a `text` in Markdown or "", the `scenario` ("" for all), how
+    many `pairs` were compared, and `settings`, which have panels of their own.
     """
     groups = by_scenario(answers(rows), key=lambda row: row.trial.scenario)
     groups = groups or {str(Scenario.CALL): []}
     made: list[dict[str, Any]] = []
     for scenario, group in groups.items():
         suffix = f" ({scenario})" if len(groups) > 1 or scenario != Scenario.CALL else ""
-        pairs = headline_pairs(group)
-        compared = [row for row in pairs if not row.speedup.verdict.is_missing]
-        settings = [
-            setting_document(setting) | {"varied": _find_varied(setting, compared)}
-            for setting, own in list(commonest(compared).items())[:DEVICES]
-            if len(own) > 1
-        ]
-        texts = {
-            "answer": _answer(scenario, pairs),
-            "where": _by_device(pairs, _families),
-            "fastest": _findings(group),
-            **({"flops": FLOPS, "cost": COST} if settings else {}),
-            **({"compare": COMPARE} if settings and settings[0]["varied"] else {}),
-        }
-        shared = {"scenario": scenario, "settings": settings, "pairs": len(compared)}
-        made += [
-            {"key": key, "question": f"{QUESTIONS[key]}{suffix}", "text": text, **shared}
-            for key, text in texts.items()
-        ]
+        for section in _scenario_sections(scenario, group):
+            made.append({**section, "question": f"{section['question']}{suffix}"})
     shown, headline = facts["table_rows"], facts["headline_rows"]
-    texts = {"changed": _changes_text(difference)} if difference else {}
-    texts["everything"] = EVERYTHING.format(
+    everything = EVERYTHING.format(
         trials=count_noun(facts["trials"], "trial"),
-        unsent=UNSENT.format(facts["unsent"]) if facts["unsent"] else "",
         rows=ROWS.format(shown, headline) if shown < headline else "",
     )
-    shared = {"scenario": "", "settings": [], "pairs": 0}
-    made += [
-        {"key": key, "question": QUESTIONS[key], "text": text, **shared}
-        for key, text in texts.items()
+    made += [_section("changed", _changes_text(difference))] if difference else []
+    return [*made, _section("everything", everything)]
+
+
+def _scenario_sections(scenario: str, rows: Sequence[ComparisonRow]) -> list[dict[str, Any]]:
+    pairs = headline_pairs(rows)
+    compared = [row for row in pairs if not row.speedup.verdict.is_missing]
+    settings = settings_of(compared)
+    told = {"answer": _answer(scenario, pairs), "fastest": _findings(rows)}
+    drawn = {"where", "flops", "cost"} if settings else set()
+    drawn |= {"compare"} if settings and settings[0]["varied"] else set()
+    return [
+        _section(key, told.get(key, ""), scenario, settings, len(compared))
+        for key in QUESTIONS
+        if key in told or key in drawn
     ]
-    return made
+
+
+def _section(
+    key: str, text: str, scenario: str = "", settings: Sequence[Any] = (), pairs: int = 0
+) -> dict[str, Any]:
+    named = {"key": key, "question": QUESTIONS[key], "text": text}
+    return {**named, "scenario": scenario, "settings": [*settings], "pairs": pairs}
 
 
 def environment(rows: Sequence[ComparisonRow], facts: Facts) -> str:
@@ -222,63 +175,24 @@ def environment(rows: Sequence[ComparisonRow], facts: Facts) -> str:
 
 
 def _answer(scenario: str, pairs: Sequence[ComparisonRow]) -> str:
-    """The page's answer; with several settings, one mean for each device."""
-    if not pairs:
-        return "No pair with and without XLA was measured."
+    """The page's answer, and its words."""
+    answer = escape(overall_answer(overview(pairs), by_device(pairs)), FINDING)
     busy = busy_words(row.status is Status.CONTAMINATED for row in pairs)
-    if len(by_setting(pairs)) < 2:
-        told = f"{escape(overall_answer(overview(pairs)), FINDING)} {busy}".rstrip()
-    else:
-        counts = overall_counts(overview(pairs), by_device(pairs))
-        means = _by_device(pairs, lambda rows: typically(overview(rows)) or NONE)
-        told = f"{escape(counts, FINDING)} {busy}".rstrip() + f"\n\n{means}"
     baseline, candidate = headline_of(scenario)
-    words = WORDS.format(
-        candidate=candidate,
-        on=mode_of(candidate).switch,
-        baseline=baseline,
-        off=mode_of(baseline).switch,
-        scenario="" if scenario == Scenario.CALL else f" scenario={scenario}",
-    )
-    return f"{told}\n\n{words}"
-
-
-def _by_device(pairs: Sequence[ComparisonRow], write: Callable[[Pairs], str]) -> str:
-    """An item for each device's commonest setting: no mean and no ranking mixes settings."""
-    settings = commonest(pairs)
-    lines = [
-        f"{setting_document(setting)['title']}: {write(rows)}"
-        for setting, rows in list(settings.items())[:DEVICES]
-    ]
-    if len(settings) > DEVICES:
-        lines.append(f"{DEVICES} of {len(settings)} devices are shown here; the page has all.")
-    return "\n".join(items(lines, FINDING)) or f"{NOTHING}."
-
-
-def _families(rows: Sequence[ComparisonRow]) -> str:
-    groups: dict[str, list[tuple[float, str]]] = {}
-    for row in rows:
-        if row.speedup.value is not None and row.speedup.verdict.is_clear:
-            groups.setdefault(row.trial.family, []).append((row.speedup.value, row.trial.model))
-    means = {family: geometric_mean(*zip(*group, strict=True)) for family, group in groups.items()}
-    ranked = sorted(means.items(), key=lambda entry: -(entry[1][0] or 0.0))
-    words = [f"{family} ({times(mean)})" for family, (mean, _) in ranked]
-    if len(words) < 2:
-        return "".join(words) or NONE
-    return f"most in {words[0]}, least in {words[-1]} (geometric means of {len(words)} families)"
+    switches = {"on": mode_of(candidate).switch, "off": mode_of(baseline).switch}
+    words = WORDS.format(candidate=candidate, baseline=baseline, **switches)
+    return f"{answer} {busy}".rstrip() + f"\n\n{words}"
 
 
 def _findings(rows: Sequence[ComparisonRow]) -> str:
-    tables = study.of_rows(rows)
-    named = [
-        f"{place}, {device}: {model} ({rate} images/s)"
-        for one in tables
-        if one.key == "fastest"
-        for place, device, model, rate, *_ in one.lines[:FASTEST]
-    ]
-    told = [f"**{one.title}.** {escape(one.finding, FINDING)}\n\n" for one in tables]
-    told.insert(1, "\n".join([*items(named), "\n"]))
-    return f"{''.join(told)}{TABLES}" if tables else f"{NOTHING}."
+    """The findings of the study's tables, and the first of these."""
+    told = []
+    for one in study.of_rows(rows):
+        told.append(f"**{one.title}.** {escape(one.finding, FINDING)}")
+        if one.key == "fastest":
+            told.append("\n".join(table(one.columns, one.lines[:FASTEST])))
+            told.append(escape(one.note, FINDING))
+    return "\n\n".join(told) or f"{NOTHING}."
 
 
 def _changes_text(difference: Difference) -> str:
