@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from changed_rows import with_columns
-from report_rows import FACTS, SWEEP, failed, pair
+from report_rows import SWEEP, failed, pair
 from shown import rows_text, text_shown
 
 from xla_sweeps.analysis.overview import by_device, overview
@@ -61,7 +61,7 @@ def said_at_80(rows: Sequence[ComparisonRow]) -> str:
     assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text
     singles = [f"{answer(row)} {all_caveats(row)}" for row in rows]
-    report = [section["text"] for section in sections(rows, FACTS)]
+    report = [section["text"] for section in sections(rows, 3)]
     whole = overall_answer(overview(rows), by_device(rows))
     return "\n".join([text, *singles, *report, whole])
 

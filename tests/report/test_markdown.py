@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from live_markdown import HOSTILE, kinds, live
 from markdown_it import MarkdownIt
-from report_rows import FACTS, ROW, failed, pair
+from report_rows import ROW, failed, pair
 from wandb_runs import SUMMARY
 
 from xla_sweeps.analysis.changes import difference_of
@@ -175,12 +175,12 @@ def test_the_report_on_wandb_and_the_notes_of_a_run_show_names_as_text(evil: str
     ]
     sides = [Side(title=evil, trials=[], pools={}, anchors={}) for _ in range(2)]
     difference = difference_of(*sides)
-    texts = {section["key"]: section["text"] for section in sections(rows, FACTS, difference)}
-    for key, text in {**texts, "environment": environment(rows, FACTS)}.items():
+    texts = {section["key"]: section["text"] for section in sections(rows, 3, difference)}
+    for key, text in {**texts, "environment": environment(rows, 3)}.items():
         assert live(text) == [], key
     assert "By device" in texts["fastest"]
     apart = [pair(1, 2.0, device=evil), pair(2, 2.0, device=evil), pair(1, 0.5, device="Other")]
-    told: str = sections(apart, FACTS)[0]["text"]
+    told: str = sections(apart, 3)[0]["text"]
     assert told.startswith("It depends on the device. Yes on ")
     assert live(told) == []
     own = with_columns(ROW, model=evil, failure_message=evil, flags=(evil,), command=evil)

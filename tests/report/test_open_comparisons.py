@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 from factories import make_record
-from report_rows import FACTS, SWEEP, pair
+from report_rows import SWEEP, pair
 from shown import text_shown
 
 from xla_sweeps.analysis.overview import by_device, overview
@@ -54,7 +54,7 @@ def said_by_devices() -> str:
 
 def said_by_report() -> str:
     rows = [open_pair(number, 1.0 + number, family=f"F{number}") for number in range(4)]
-    return "\n".join(section["text"] for section in sections(rows, FACTS)[:3])
+    return "\n".join(section["text"] for section in sections(rows, 3)[:3])
 
 
 def said_by_study(rows: Sequence[ComparisonRow]) -> str:

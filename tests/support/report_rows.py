@@ -10,12 +10,10 @@ from changed_rows import with_columns
 from factories import make_record
 
 from xla_sweeps.analysis.summary import summarize
-from xla_sweeps.report.wandb_report.text import Facts, sections
+from xla_sweeps.report.wandb_report.text import sections
 from xla_sweeps.schema.columns import Verdict
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.row import ComparisonRow
-
-FACTS: Facts = {"trials": 3, "table_rows": 3, "headline_rows": 3}
 
 SWEEP: dict[str, Any] = {"gave_up": {}, "stopped": None, "results_dir": Path("r"), "again": "x"}
 """Arguments of `show_sweep` beside the rows and how many there are."""
@@ -60,7 +58,7 @@ def failed(number: int, **changes: Any) -> ComparisonRow:
     return with_columns(pair(number), **{**dict.fromkeys(lost), **told, **changes})
 
 
-def text_of(key: str, rows: Sequence[ComparisonRow], facts: Facts = FACTS) -> str:
+def text_of(key: str, rows: Sequence[ComparisonRow], trials: int = 3) -> str:
     """The text of one section of a report."""
-    texts: list[str] = [one["text"] for one in sections(rows, facts) if one["key"] == key]
+    texts: list[str] = [one["text"] for one in sections(rows, trials) if one["key"] == key]
     return texts[0]

@@ -141,7 +141,7 @@ def report_command(arguments: Sequence[str]) -> int:
             spec = publish.spec(plan)
         export.write_json(spec, options.output)
         return 0
-    code = _send(options, plan, rows, publish.table_rows(every))
+    code = _send(options, plan, rows)
     if unsent:
         warn(
             f"{unsent:,} of {len(records):,} trials may not be on W&B, and the panels lack them; "
@@ -177,7 +177,7 @@ def _report_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = command_parser(
         "report",
         "The report answers the page's questions in sentences and live panels; the summary run "
-        "holds the comparison table and its Parquet file. Run it again to update both. Needs "
+        "holds the local page and the Parquet file of all rows. Run it again to update both. Needs "
         f"wandb-workspaces ({how_to_install('report')}) and, except with --dry-run, `wandb login` "
         "or WANDB_API_KEY; `xla-sweeps push` sends the runs that the panels show.",
     )
@@ -199,16 +199,13 @@ def _report_options(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def _send(
-    options: argparse.Namespace, plan: Mapping[str, Any], rows: Rows, table: Mapping[str, Any]
-) -> int:
+def _send(options: argparse.Namespace, plan: Mapping[str, Any], rows: Rows) -> int:
     """Write report and summary run, and say what is missing; returns the exit code."""
     log = options.dir / "wandb" / "report.log"
     try:
         with progress_bar("sending the report"):
             run, report = publish.publish(
                 plan,
-                table=table,
                 log=log,
                 attachments=publish.attachments(
                     options.dir, rows, log.parent, published=options.with_published, warn=warn
@@ -221,6 +218,4 @@ def _send(
     say(f"summary    {run['url']}")
     if run["unlinked"]:
         warn(f"not linked to the registry {options.registry}: {run['unlinked']}")
-    if not run["confirmed"]:
-        warn("W&B does not show the summary run's table; run the same command again to send it")
-    return 0 if run["confirmed"] and not run["unlinked"] else 1
+    return 1 if run["unlinked"] else 0

@@ -13,6 +13,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet
 import pytest
 from factories import make_record
 from programs import run_program
@@ -99,10 +100,10 @@ def results_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def reports(results_dir: Path) -> Iterator[list[Published]]:
-    """A report, the same again with a registry, and once more with a trial too many for it."""
+    """A report, the same again with a registry, and once more with too many rows for a page."""
     with wandb_server() as server, pytest.MonkeyPatch.context() as patch:
         log_in(server, results_dir.parent / "home", patch)
-        for name in ("SPEC_S", "STEP_S", "CONFIRM_S"):
+        for name in ("SPEC_S", "STEP_S"):
             patch.setattr(publish, name, 300.0)
         measure(results_dir, "a", "b")
         assert results.push_command([str(results_dir)]) == 0
@@ -112,7 +113,6 @@ def reports(results_dir: Path) -> Iterator[list[Published]]:
         made.append(publish_now(server, results_dir, registry="benchmarks"))
         measure(results_dir, "d", day=2)
         with pytest.MonkeyPatch.context() as limits:
-            limits.setattr(publish, "TABLE_ROWS", 2)
             limits.setattr("xla_sweeps.report.dashboard.build.MAX_ROWS", 2)
             made.append(publish_now(server, results_dir, registry="benchmarks"))
         yield made
@@ -155,21 +155,18 @@ def test_report_and_summary_run_are_uploaded(reports: list[Published], results_d
     assert run.name.startswith("summary-")
     assert run.summary["geomean"] == pytest.approx(overview(rows).geomean)
     assert run.summary["trials"] == 2
-    committed = [(kind, "COMMITTED") for kind in ("dataset", "report", "run_table")]
+    committed = [(kind, "COMMITTED") for kind in ("dataset", "report")]
     assert made.kinds == committed
     assert made.files["dashboard.html"].startswith(b"<!doctype html>")
     assert made.files["comparison.parquet"].startswith(b"PAR1")
-    table = json.loads(made.files["comparison.table.json"])
-    assert tuple(table["columns"]) == publish.TABLE_COLUMNS
-    model = table["columns"].index("model")
-    assert [row[model] for row in table["data"]] == ["a", "b"]
+    rows_sent = pyarrow.parquet.read_table(pyarrow.BufferReader(made.files["comparison.parquet"]))
+    assert {*rows_sent["model"].to_pylist()} == {"a", "b"}
 
 
 def test_the_same_report_again_adds_nothing_but_its_link(reports: list[Published]) -> None:
     first, second, _ = reports
     assert second.view.spec == first.view.spec
     assert (second.view.saved, second.kinds) == (2, first.kinds)
-    assert len(second.summary.rows) == 1
     assert (first.links, len(second.links)) == ([], 1)
     assert second.links[0][:3] == (
         *("acme-org", "wandb-registry-benchmarks"),
@@ -184,18 +181,12 @@ def test_new_results_update_the_report_and_their_link(reports: list[Published]) 
     assert "1 of 3 trials may not be on W&B" in third.err
     assert "Computed from 3 trials" in third.view.description
     assert third.view.id == second.view.id
-    assert (third.summary.summary["trials"], len(third.summary.rows)) == (3, 2)
+    assert third.summary.summary["trials"] == 3
     assert len({link[-1] for link in third.links}) == 2
 
 
-def test_a_long_table_is_cut_with_a_note_and_too_many_rows_omit_the_page(
-    reports: list[Published],
-) -> None:
+def test_too_many_rows_omit_the_page(reports: list[Published]) -> None:
     _, second, third = reports
-    assert "The table has the first 2 of 3 rows" in texts(third.view)
-    summary = third.summary.summary
-    assert (summary["table_rows"], summary["headline_rows"]) == (2, 3)
-    assert summary["comparison"]["nrows"] == 2
     told = "the summary run gets no page: dashboard: 9 rows are more than a page holds"
     assert told in third.err
     assert third.files["dashboard.html"] == second.files["dashboard.html"], "none was made"
@@ -230,9 +221,8 @@ def test_panels_use_keys_that_runs_have_and_show_trials_alone(
         if panel["viewType"] == "Scatter Plot":
             below_0 = config["yAxis"].endswith("speedup_log2")
             assert bool(config.get("yAxisLogScale")) != below_0
-    assert len(shown) == 11, "ten of runs, and the table of the summary run"
-    assert selected[-1] == {"name": made.summary.name}
-    assert all(one["jobType"] == "trial" for one in selected[:-1])
+    assert len(shown) == 10
+    assert all(one["jobType"] == "trial" for one in selected)
 
 
 def test_panels_with_means_show_runs_of_one_setting(reports: list[Published]) -> None:
@@ -263,7 +253,7 @@ def test_a_devices_name_reaches_the_filters_unchanged() -> None:
     values = {"device": device, "resolution_px": 224, "batch_size": 1, "keras": ""}
     setting = {**values, "copies": "together", "scenario": "call", "title": "t"}
     setting["varied"] = ["device", "resolution_px", "batch_size"]
-    names = ("entity", "project", "title", "description", "marker", "header", "run_id")
+    names = ("entity", "project", "title", "description", "marker", "header")
     section: dict[str, Any] = {"question": "q", "text": "t", "settings": [setting], "pairs": 2}
     asked = {"where": "call", "cost": "train_step", "answer": "predict", "compare": "call"}
     sections = [{**section, "key": key, "scenario": name} for key, name in asked.items()]

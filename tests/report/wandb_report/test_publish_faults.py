@@ -93,26 +93,6 @@ def test_two_reports_at_once_do_not_race(server: WandbServer, tmp_path: Path) ->
 
 
 @pytest.mark.exhaustive
-def test_a_table_that_the_server_does_not_show_is_a_warning(
-    server: WandbServer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(publish, "CONFIRM_S", 1.0)
-    measure(tmp_path / "r", "a")
-    server.backend._operations["ArtifactMembershipByName"] = lambda _: {"project": None}
-    assert report(tmp_path / "r") == 1
-    assert "does not show the summary run's table; " in capsys.readouterr().err
-    assert len(server.pages.views) == 1
-    assert [len(run.rows) for run in server.runs.values()] == [1]
-    assert report(tmp_path / "r") == 1
-    assert [len(run.rows) for run in server.runs.values()] == [2], (
-        "sent again, since it is not there"
-    )
-
-
-@pytest.mark.exhaustive
 def test_a_server_that_stores_something_else_is_told(server: WandbServer, tmp_path: Path) -> None:
     measure(tmp_path / "r", "a")
     upsert = server.pages.operations["upsertView"]

@@ -12,7 +12,7 @@ from changed_rows import with_columns
 from comparisons import side, trial
 from live_markdown import live
 from markdown_it import MarkdownIt
-from report_rows import FACTS, failed, pair, text_of
+from report_rows import failed, pair, text_of
 from shown import text_shown
 
 from xla_sweeps.analysis.changes import difference_of
@@ -30,11 +30,11 @@ from xla_sweeps.store.table import table_of
 def test_the_questions_are_those_of_the_page_in_its_order_and_each_says_something() -> None:
     asked = ["answer", "where", "fastest", "flops", "cost", "compare", "everything"]
     rows = [pair(), pair(2), pair(batch_size=32)]
-    assert [section["key"] for section in sections(rows, FACTS)] == asked
+    assert [section["key"] for section in sections(rows, 3)] == asked
     asked.remove("compare")
-    assert [section["key"] for section in sections(rows[:2], FACTS)] == asked
+    assert [section["key"] for section in sections(rows[:2], 3)] == asked
     for few in ([], rows[:1], rows[1:]):
-        made = sections(few, FACTS)
+        made = sections(few, 3)
         assert [section["key"] for section in made] == ["answer", "fastest", "everything"]
         assert all(section["text"].strip() for section in made)
         assert all(section["settings"] == [] for section in made), "no panel of one run"
@@ -70,13 +70,13 @@ def test_a_device_has_panels_of_the_setting_with_its_most_pairs() -> None:
         pair(3, 8.0, device="B", batch_size=32),
         pair(4, 8.0, device="B", batch_size=32),
     ]
-    settings = sections(rows, FACTS)[0]["settings"]
+    settings = sections(rows, 3)[0]["settings"]
     assert [(one["title"], one["varied"]) for one in settings] == [
         ("B, 224 px, batch 32", ["batch_size"]),
         ("A, 224 px, batch 4", ["device", "resolution_px"]),
     ]
     many = [pair(number, device=f"Device {number // 2}") for number in range(12)]
-    assert len(sections(many, FACTS)[0]["settings"]) == 4
+    assert len(sections(many, 3)[0]["settings"]) == 4
 
 
 def test_a_question_that_was_asked_again_counts_once() -> None:
@@ -94,7 +94,7 @@ def test_the_header_says_what_was_measured_when_and_with_which_software() -> Non
         pair(3, **software, status="interrupted", measured_at=""),
         pair(4, origin="imported", device="published elsewhere"),
     ]
-    assert environment(rows, FACTS).splitlines() == [
+    assert environment(rows, 3).splitlines() == [
         "- software: TensorFlow 2.21.0",
         "- driver: 550.54",
         "- devices: B; Some CPU",
@@ -131,7 +131,7 @@ def test_each_scenario_has_its_own_answers() -> None:
         *(pair(number, 2.0) for number in (2, 3, 4)),
         *(pair(number, 3.0, **keras) for number in (5, 6)),
     ]
-    by_key = {(section["key"], section["scenario"]): section for section in sections(rows, FACTS)}
+    by_key = {(section["key"], section["scenario"]): section for section in sections(rows, 3)}
     questions = [section["question"] for (key, _), section in by_key.items() if key == "answer"]
     assert questions == [
         f"Should I turn XLA on? ({name})" for name in ("call", "predict", "train_step")
@@ -144,7 +144,7 @@ def test_each_scenario_has_its_own_answers() -> None:
     assert answers["train_step"].startswith("No. XLA is faster than graph in 0 of 1 configuration")
     assert "net1" not in by_key["fastest", "call"]["text"]
     assert by_key["fastest", "train_step"]["text"] == text_of("fastest", rows[:1])
-    alone = sections([pair(1)], FACTS)
+    alone = sections([pair(1)], 3)
     assert alone[0]["question"] == "Should I turn XLA on?"
 
 
@@ -181,7 +181,7 @@ def test_what_changed_is_told_in_the_lines_of_compare() -> None:
         for title, seed, xla_s in (("A|<b>", 10, 0.1), ("B", 20, 0.2))
     ]
     difference = difference_of(*sides)
-    (source,) = (one["text"] for one in sections([], FACTS, difference) if one["key"] == "changed")
+    (source,) = (one["text"] for one in sections([], 3, difference) if one["key"] == "changed")
     assert source.startswith("**B (B) against A\\|&lt;b&gt; (A)**: ratios are B / A: above 1×,")
     assert live(source) == []
     shown = MarkdownIt("commonmark").enable("table").render(source)
@@ -200,12 +200,6 @@ def test_what_changed_is_told_in_the_lines_of_compare() -> None:
 
 
 def test_the_report_says_what_a_view_omits_and_what_only_the_page_has() -> None:
-    text = text_of("everything", [pair()], {**FACTS, "trials": 1700})
+    text = text_of("everything", [pair()], 1700)
     assert "computed from all 1,700 trials. The panels show the runs that W&B shows, 1,000" in text
     assert "`dashboard.html` among the summary run's artifacts" in text
-
-
-def test_rows_missing_in_the_table_are_reported() -> None:
-    facts = {"trials": 12_000, "table_rows": 10_000, "headline_rows": 12_000}
-    text = text_of("everything", [pair()], facts)
-    assert "The table has the first 10,000 of 12,000 rows, the Parquet file" in text

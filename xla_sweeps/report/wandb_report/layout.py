@@ -55,8 +55,6 @@ SUMMARY = (
 COLUMNS = (*(f"config:{name}.value" for name in CONFIG), *(f"summary:{key}" for key in SUMMARY))
 """Columns of a table of runs: keys of their config, and of their summary."""
 
-TABLE_KEY = "comparison"
-
 VIEW = "xlasweeps"
 """The project's view: `nw` in its address, by which it is found again."""
 
@@ -70,7 +68,7 @@ def report(plan: Plan, *, online: bool = True) -> wr.Report:
     for section in plan["sections"]:
         blocks += [wr.H2(section["question"])]
         blocks += [wr.MarkdownBlock(section["text"])] if section["text"] else []
-        blocks += [_grid(plan, *grid, online=online) for grid in grids(section, plan["run_id"])]
+        blocks += [_grid(plan, *grid, online=online) for grid in grids(section)]
     return wr.Report(
         entity=plan["entity"],
         project=plan["project"],
@@ -124,15 +122,13 @@ Grid = tuple[str, str, str, list[Any]]
 """A table of runs with panels: title, filter, summary key that orders (minus: from least)."""
 
 
-def grids(section: Mapping[str, Any], summary_run: str) -> list[Grid]:
+def grids(section: Mapping[str, Any]) -> list[Grid]:
     """Panels below a section's text, of one scenario's runs: a grid for each device's setting."""
     scenario, settings = section["scenario"], section["settings"]
     compared = " and ".join([TRIALS, *headline(scenario), COMPARED])
     match section["key"]:
         case "everything":
-            table = wr.WeavePanelSummaryTable(table_name=TABLE_KEY, layout=_layout(WIDE))
-            own = f'Metric("ID") == {_literal(summary_run)}'
-            return [("Trials", TRIALS, SPEEDUP, [_parallel()]), ("Summary", own, SPEEDUP, [table])]
+            return [("Trials", TRIALS, SPEEDUP, [_parallel()])]
         case "answer" if section["pairs"] > 1:
             ends = {"highest": SPEEDUP, "lowest": f"-{SPEEDUP}"}.items()
             titles = {f"The {BAR_RUNS} {end}": order for end, order in ends}

@@ -6,9 +6,7 @@ found by the marker in its description, the summary run by its id.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import time
 import traceback
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,6 @@ from xla_sweeps.report.wandb_report import layout
 CONNECT_S = 15
 FINISH_S = 90.0
 LIMITS = {"connect_timeout_s": float(CONNECT_S), "finish_timeout_s": FINISH_S}
-CONFIRM_PAUSE_S = 0.5
 
 RETRIED = ("GRAPHQL", "FILE_STREAM", "FILE_TRANSFER")
 RETRIES = "4"
@@ -31,8 +28,6 @@ RETRIES = "4"
 
 FOREIGN = ("SWEEP_ID", "RUN_ID", "RUN_GROUP", "NAME", "TAGS", "RESUME", "JOB_TYPE", "NOTES")
 """Ends of the variables that would turn the summary run into another run."""
-
-DIGEST_KEY = "xla_sweeps_digest"
 
 LINK_KEY = "xla_sweeps_registry"
 """Summary key with what was linked last: the collection, and the artifact's digest."""
@@ -52,13 +47,11 @@ class Reporter:
         self,
         *,
         plan: dict[str, Any],
-        table: dict[str, Any],
         attachments: list[str],
         folder: str,
         registry: str,
-        confirm_s: float,
     ) -> dict[str, Any]:
-        """Write the summary run: figures, comparison table, files as artifacts, and link."""
+        """Write the summary run: figures, files as artifacts, and link."""
         Path(folder).mkdir(parents=True, exist_ok=True)
         with wandb.init(
             id=plan["run_id"],
@@ -71,15 +64,11 @@ class Reporter:
             dir=folder,
             settings=client_settings("online", LIMITS),
         ) as run:
-            digest, dataset = _fill(run, plan, table, [Path(path) for path in attachments])
-            unlinked = _link(run, dataset, registry) if registry else ""
-            place, url = f"{run.entity}/{run.project}", redact_text(run.url or "")
-        until = time.monotonic() + confirm_s
-        while (
-            not (confirmed := _is_there(place, plan["run_id"], digest)) and time.monotonic() < until
-        ):
-            time.sleep(CONFIRM_PAUSE_S)
-        return {"entity": run.entity, "url": url, "confirmed": confirmed, "unlinked": unlinked}
+            run.summary.update(plan["figures"])
+            artifacts = _upload(run, plan["run_id"], [Path(path) for path in attachments])
+            unlinked = _link(run, artifacts["dataset"], registry) if registry else ""
+            url = redact_text(run.url or "")
+        return {"entity": run.entity, "url": url, "unlinked": unlinked}
 
     def report(self, *, plan: dict[str, Any]) -> dict[str, Any]:
         """Write the report, or replace the earlier one, and read it back."""
@@ -122,24 +111,15 @@ class Reporter:
         """Nothing is open between orders."""
 
 
-def _fill(
-    run: Any, plan: dict[str, Any], table: dict[str, Any], attachments: list[Path]
-) -> tuple[str, Any]:
-    """Log the table unless the run has it, and the files: its digest, and the rows' artifact."""
-    digest = hashlib.sha256(repr(table).encode("utf-8", "replace")).hexdigest()
-    if not _is_there(f"{run.entity}/{run.project}", run.id, digest):
-        made = wandb.Table(columns=table["columns"], data=table["data"], allow_mixed_types=True)
-        run.log({layout.TABLE_KEY: made})
-    run.summary.update(plan["figures"])
+def _upload(run: Any, run_id: str, attachments: list[Path]) -> dict[str, Any]:
+    """Upload the files: their artifacts by type, which the server has."""
     artifacts = {}
     for path in attachments:
         name, kind = KINDS.get(path.suffix, ("results", "dataset"))
-        artifact = wandb.Artifact(f"{name}-{plan['run_id']}", type=kind)
+        artifact = wandb.Artifact(f"{name}-{run_id}", type=kind)
         artifact.add_file(str(path), skip_cache=True)
         artifacts[kind] = run.log_artifact(artifact).wait(timeout=int(FINISH_S))
-    # Written last: with the digest and the table on the server, the table is not sent again.
-    run.summary[DIGEST_KEY] = digest
-    return digest, artifacts["dataset"]
+    return artifacts
 
 
 def _link(run: Any, artifact: Any, registry: str) -> str:
@@ -160,15 +140,6 @@ def _link(run: Any, artifact: Any, registry: str) -> str:
         return one_line(error)
     run.summary[LINK_KEY] = mark
     return ""
-
-
-def _is_there(place: str, run: str, digest: str) -> bool:
-    """True if the server shows the run's figures and its table; files are confirmed before."""
-    api: Any = wandb.Api(timeout=CONNECT_S)
-    table = f"{place}/run-{run}-{layout.TABLE_KEY}:latest"
-    return bool(
-        api.run(f"{place}/{run}").summary.get(DIGEST_KEY) == digest and api.artifact_exists(table)
-    )
 
 
 if __name__ == "__main__":

@@ -27,10 +27,8 @@ from xla_sweeps.report.wandb.client import Helper
 from xla_sweeps.report.wandb.credentials import base_url
 from xla_sweeps.report.wandb.tracker import published_replicates
 from xla_sweeps.report.wandb_report import text
-from xla_sweeps.schema.column import WANDB
-from xla_sweeps.schema.columns import MEASURED
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import COLUMNS, ComparisonRow, columns_of
+from xla_sweeps.schema.row import ComparisonRow
 from xla_sweeps.store.claim import lock_file
 from xla_sweeps.store.rows import Rows
 from xla_sweeps.store.store import folder_below
@@ -40,17 +38,12 @@ from xla_sweeps.system.installation import how_to_install
 from xla_sweeps.system.text import count_noun
 from xla_sweeps.version import __version__
 
-TABLE_ROWS = 10_000
-
-TABLE_COLUMNS = tuple(name for name, column in COLUMNS.items() if WANDB in column.shown)
-
 PROJECT = "xla-sweeps"
 REGISTRY_CHARACTERS = 113
 MODULE = "xla_sweeps.report.wandb_report.process"
 
 SPEC_S = 60.0
 STEP_S = 120.0
-CONFIRM_S = 20.0
 
 BYTES_A_SECOND = 250_000
 """Assumed upload bandwidth, for the timeout of attachments."""
@@ -103,7 +96,6 @@ def _ask_once(order: str, within_s: float, **arguments: Any) -> dict[str, Any]:
 def publish(
     plan: Mapping[str, Any],
     *,
-    table: Mapping[str, Any],
     attachments: Sequence[Path],
     registry: str = "",
     log: Path,
@@ -125,11 +117,9 @@ def publish(
         helper = Helper(log, module=MODULE)
         stack.callback(helper.end, 0.0)
         content = {
-            "table": table,
             "attachments": [str(path.absolute()) for path in attachments],
             "folder": str(log.parent.parent.absolute()),
             "registry": registry,
-            "confirm_s": CONFIRM_S,
         }
         run = _ask(helper, "summarize", upload_s, log, plan=plan, **content)
         placed = {**plan, "entity": run["entity"], "summary_url": run["url"]}
@@ -156,12 +146,6 @@ def plan_document(
     difference: Difference | None = None,
 ) -> dict[str, Any]:
     """Contents of report and summary run; `rows` are the records' and published ones."""
-    headline = len(_headlines(rows))
-    facts = {
-        "trials": len(records),
-        "table_rows": min(headline, TABLE_ROWS),
-        "headline_rows": headline,
-    }
     figures = {
         name: value  # None replaces an earlier mean
         for name, value in asdict(overview(answers(rows))).items()
@@ -181,9 +165,9 @@ def plan_document(
         "marker": marker,
         "run_id": f"summary-{identity}",
         "run_name": f"Summary of {trials}",
-        "figures": figures | facts,
-        "header": text.environment(rows, facts),
-        "sections": text.sections(rows, facts, difference),
+        "figures": {**figures, "trials": len(records)},
+        "header": text.environment(rows, len(records)),
+        "sections": text.sections(rows, len(records), difference),
     }
 
 
@@ -256,14 +240,3 @@ def attachments(
         return [parquet]
     replace_whole(made_from, key.encode())
     return [parquet, page]
-
-
-def table_rows(rows: Sequence[ComparisonRow]) -> dict[str, Any]:
-    """The headline rows as a table; the first of them where there are too many."""
-    columns = columns_of(_headlines(rows)[:TABLE_ROWS])
-    data = zip(*(columns[name] for name in TABLE_COLUMNS), strict=True)
-    return {"columns": TABLE_COLUMNS, "data": list(map(list, data))}
-
-
-def _headlines(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
-    return [row for row in rows if row.headline and row.provenance.origin == MEASURED]

@@ -47,13 +47,9 @@ EVERYTHING = (
     "The local page (`dashboard.html` among the summary run's artifacts, or `xla-sweeps "
     "dashboard`) has every row, table and interval, and what failed and why.\n\n"
     "The sentences are computed from all {trials}. The panels show the runs that W&B shows, 1,000 "
-    "at most, without intervals. Their bars are of `speedup_log2`, of throughput (one call "
-    "at a time: `latency_speedup`): 0 is no change, 1 is twice as fast, -1 half as fast. Means may be of different models, and pairs that never pay back or are "
-    "ambiguous have no calls to pay back.{rows}"
-)
-
-ROWS = (
-    "\n\nThe table has the first {:,} of {:,} rows, the Parquet file among the artifacts has all."
+    "at most, without intervals. Their bars are of `speedup_log2`, of throughput (one call at a "
+    "time: `latency_speedup`): 0 is no change, 1 is twice as fast, -1 half as fast. Means may be "
+    "of different models, and pairs that never pay back or are ambiguous have no calls to pay back."
 )
 
 _FACTS = {
@@ -65,10 +61,6 @@ _FACTS = {
 
 _SETTING = ("device", "resolution_px", *SETTING)
 """Columns of a setting: panels average only pairs that share all of them."""
-
-Facts = Mapping[str, int]
-"""Numbers beside the rows: `trials`; `table_rows` of the summary run, and `headline_rows`, which
-that would have without a limit."""
 
 
 def headline_pairs(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
@@ -111,7 +103,7 @@ def _find_varied(setting: Mapping[str, Any], others: Iterable[Mapping[str, Any]]
 
 
 def sections(
-    rows: Sequence[ComparisonRow], facts: Facts, difference: Difference | None = None
+    rows: Sequence[ComparisonRow], trials: int, difference: Difference | None = None
 ) -> list[dict[str, Any]]:
     """The questions with their answers, from the rows of all trials, and of published figures.
 
@@ -125,11 +117,7 @@ def sections(
         suffix = f" ({scenario})" if len(groups) > 1 or scenario != Scenario.CALL else ""
         for section in _scenario_sections(scenario, group):
             made.append({**section, "question": f"{section['question']}{suffix}"})
-    shown, headline = facts["table_rows"], facts["headline_rows"]
-    everything = EVERYTHING.format(
-        trials=count_noun(facts["trials"], "trial"),
-        rows=ROWS.format(shown, headline) if shown < headline else "",
-    )
+    everything = EVERYTHING.format(trials=count_noun(trials, "trial"))
     made += [_section("changed", _changes_text(difference))] if difference else []
     return [*made, _section("everything", everything)]
 
@@ -155,7 +143,7 @@ def _section(
     return {**named, "scenario": scenario, "settings": [*settings], "pairs": pairs}
 
 
-def environment(rows: Sequence[ComparisonRow], facts: Facts) -> str:
+def environment(rows: Sequence[ComparisonRow], trials: int) -> str:
     """A list of devices, software, dates and the number of trials."""
     measured = [row for row in rows if row.provenance.origin == MEASURED]
     days = sorted({row.provenance.measured_at[:10] for row in measured} - {""})
@@ -166,7 +154,7 @@ def environment(rows: Sequence[ComparisonRow], facts: Facts) -> str:
     }
     described |= {
         "measured": " to ".join(dict.fromkeys(days[:1] + days[-1:])),
-        "trials": f"{facts['trials']:,}",
+        "trials": f"{trials:,}",
         "left out": f"{count_noun(unfinished, 'comparison')} that did not finish"
         if unfinished
         else "",
