@@ -1,9 +1,9 @@
-"""Declaration of a column: where it is shown, and its part in the question that a row answers."""
+"""Declaration of a column: its meaning, and its part in the question that a row answers."""
 
 from __future__ import annotations
 
 from dataclasses import MISSING, dataclass, field
-from enum import Flag, StrEnum, auto
+from enum import StrEnum
 from typing import Any
 
 
@@ -40,14 +40,6 @@ class Asked:
         return self.words.format(value) if value != "" and value is not False else ""
 
 
-class Shown(Flag):
-    """Places that show a column, besides exports."""
-
-    NOWHERE = 0
-    PAGE = auto()
-    WANDB = auto()
-
-
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of comparison rows: declared once, by a field of a part of `ComparisonRow`.
@@ -65,12 +57,10 @@ class Column:
     kind: type
     unit: str
     meaning: str
-    shown: Shown
+    on_page: bool
     asked: Asked | None
     figure: str = ""
 
-
-PAGE, WANDB = Shown.PAGE, Shown.WANDB
 
 OF_BEFORE = "of the column before"
 """In place of the unit of a bound."""
@@ -80,25 +70,25 @@ def as_column(
     meaning: str,
     *,
     unit: str = "",
-    shown: Shown = Shown.NOWHERE,
+    on_page: bool = False,
     asked: Asked | None = None,
     name: str = "",
     figure: str = "",
     default: Any = MISSING,
 ) -> Any:
     """A field that is a column, with what `Column` says of it."""
-    facts = {"meaning": meaning, "unit": unit, "shown": shown, "asked": asked, "figure": figure}
+    facts = {"meaning": meaning, "unit": unit, "on_page": on_page, "asked": asked, "figure": figure}
     return field(default=default, metadata={**facts, "name": name})
 
 
 def as_number(
-    meaning: str, *, unit: str, shown: Shown = Shown.NOWHERE, name: str = "", figure: str = ""
+    meaning: str, *, unit: str, on_page: bool = False, name: str = "", figure: str = ""
 ) -> Any:
     """A number that may be missing; with a `figure`, the next two fields are its bounds."""
-    return as_column(meaning, unit=unit, shown=shown, name=name, figure=figure, default=None)
+    return as_column(meaning, unit=unit, on_page=on_page, name=name, figure=figure, default=None)
 
 
-def as_bound(which: str, *, shown: Shown = Shown.NOWHERE, name: str = "") -> Any:
+def as_bound(which: str, *, on_page: bool = False, name: str = "") -> Any:
     """The `lower` or the `upper` bound of the column before, in its unit."""
     meaning = f"{which} bound of its 95 % interval"
-    return as_column(meaning, unit=OF_BEFORE, shown=shown, name=name, default=None)
+    return as_column(meaning, unit=OF_BEFORE, on_page=on_page, name=name, default=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from xla_sweeps.schema.column import PAGE, WANDB, Asked, Part, as_bound, as_column, as_number
+from xla_sweeps.schema.column import Asked, Part, as_bound, as_column, as_number
 
 STATISTICS_VERSION = 9
 """Version of the estimates and verdicts that are derived from records."""
@@ -50,7 +50,7 @@ class ModeColumns:
     mode: str = as_column(
         "one of the scenario's [modes](options.md#the-modes-of-each-scenario); a second copy ends "
         "in `_2`; empty for the baseline of a mode that was measured alone",
-        shown=PAGE | WANDB,
+        on_page=True,
         asked=Asked(part=Part.SIDES),
     )
     throughput_samples_per_s: float | None = as_number(
@@ -58,10 +58,10 @@ class ModeColumns:
         "draining the device's queue takes is left out",
         figure="call",
         unit="samples/s",
-        shown=PAGE | WANDB,
+        on_page=True,
     )
-    throughput_low: float | None = as_bound("lower", shown=PAGE | WANDB)
-    throughput_high: float | None = as_bound("upper", shown=PAGE | WANDB)
+    throughput_low: float | None = as_bound("lower", on_page=True)
+    throughput_high: float | None = as_bound("upper", on_page=True)
     call_ms: float | None = as_number(
         "one call, from the same blocks (samples / throughput)", figure="call", unit="ms"
     )
@@ -86,25 +86,24 @@ class ModeColumns:
         "included; missing where `energy` says why",
         figure="energy",
         unit="J",
-        shown=PAGE | WANDB,
+        on_page=True,
     )
-    joules_per_sample_low: float | None = as_bound("lower", shown=PAGE)
-    joules_per_sample_high: float | None = as_bound("upper", shown=PAGE)
+    joules_per_sample_low: float | None = as_bound("lower", on_page=True)
+    joules_per_sample_high: float | None = as_bound("upper", on_page=True)
     compile_s: float | None = as_number(
         "time to prepare the mode: trace and first call; the median over replicates",
         unit="s",
-        shown=PAGE,
+        on_page=True,
     )
     memory_bytes: float | None = as_number(
         "the most memory in steady calls, weights included, by the device's allocator",
         unit="bytes",
-        shown=PAGE,
+        on_page=True,
     )
     last_batch_compile_s: float | None = as_number(
         "compiling for the last, smaller batch of an epoch, a part of compile_s; missing where all "
         "batches are of one size",
         unit="s",
-        shown=WANDB,
     )
     start_parts: str = as_column(
         "median seconds of a cold start's parts, `interpreter=0.5 import=4.1 …`, or of the calls "
@@ -119,7 +118,7 @@ class ModeColumns:
         "the input pipeline alone takes this share of the mode's time; in scenario `fit`",
         figure="input_share",
         unit="ratio",
-        shown=PAGE | WANDB,
+        on_page=True,
     )
     input_share_low: float | None = as_bound("lower")
     input_share_high: float | None = as_bound("upper")
@@ -127,12 +126,12 @@ class ModeColumns:
         "median time of one call with a synchronization after it",
         figure="latency_p50",
         unit="ms",
-        shown=PAGE | WANDB,
+        on_page=True,
     )
     latency_p50_low_ms: float | None = as_bound("lower")
     latency_p50_high_ms: float | None = as_bound("upper")
     latency_p90_ms: float | None = as_number(
-        "90th percentile of these calls", figure="latency_p90", unit="ms", shown=PAGE | WANDB
+        "90th percentile of these calls", figure="latency_p90", unit="ms", on_page=True
     )
     latency_p90_low_ms: float | None = as_bound("lower")
     latency_p90_high_ms: float | None = as_bound("upper")
@@ -144,7 +143,7 @@ class ModeColumns:
     jit_compile: str = as_column(
         "whether XLA compiles it, read back after the first call, since Keras may choose: true, "
         "false; empty where nothing says so",
-        shown=PAGE,
+        on_page=True,
         default="",
     )
 
@@ -157,11 +156,11 @@ class SpeedupColumns:
         "baseline_call_ms / call_ms, paired by round: many calls with one synchronization, so the "
         "ratio of throughputs; above 1 the candidate is faster",
         unit="ratio",
-        shown=PAGE | WANDB,
+        on_page=True,
         name="speedup",
     )
-    low: float | None = as_bound("lower", shown=PAGE | WANDB, name="speedup_low")
-    high: float | None = as_bound("upper", shown=PAGE | WANDB, name="speedup_high")
+    low: float | None = as_bound("lower", on_page=True, name="speedup_low")
+    high: float | None = as_bound("upper", on_page=True, name="speedup_high")
     low_90: float | None = as_number(
         "lower bound of the 90 % interval, which decides equivalence",
         unit="ratio",
@@ -170,13 +169,11 @@ class SpeedupColumns:
     high_90: float | None = as_number(
         "upper bound of the 90 % interval", unit="ratio", name="speedup_high_90"
     )
-    percent: float | None = as_number(
-        "100 × (speedup - 1)", unit="%", shown=WANDB, name="speedup_percent"
-    )
+    percent: float | None = as_number("100 × (speedup - 1)", unit="%", name="speedup_percent")
     absolute_samples_per_s: float | None = as_number(
         "the baseline's throughput × (speedup - 1)",
         unit="samples/s",
-        shown=PAGE | WANDB,
+        on_page=True,
         name="absolute_speedup_samples_per_s",
     )
     raw: float | None = as_number(
@@ -192,64 +189,64 @@ class SpeedupColumns:
     verdict: Verdict = as_column(
         "faster, slower, equivalent, ambiguous; failed: the candidate, where the baseline ran; "
         "not_measured: no speedup for another reason; none: a mode was measured alone",
-        shown=PAGE | WANDB,
+        on_page=True,
     )
     latency: float | None = as_number(
         "the same of single calls, each with a synchronization: of latency",
         unit="ratio",
-        shown=PAGE | WANDB,
+        on_page=True,
         name="latency_speedup",
     )
-    latency_low: float | None = as_bound("lower", shown=PAGE | WANDB, name="latency_speedup_low")
-    latency_high: float | None = as_bound("upper", shown=PAGE | WANDB, name="latency_speedup_high")
+    latency_low: float | None = as_bound("lower", on_page=True, name="latency_speedup_low")
+    latency_high: float | None = as_bound("upper", on_page=True, name="latency_speedup_high")
     latency_verdict: str = as_column(
-        "the verdict on latency_speedup; empty without one", shown=PAGE, default=""
+        "the verdict on latency_speedup; empty without one", on_page=True, default=""
     )
     excluded_above: float | None = as_number(
         "larger differences are excluded at 95 %: the farther end of the 90 % interval",
         unit="relative",
-        shown=PAGE | WANDB,
+        on_page=True,
     )
     replicates_to_settle: float | None = as_number(
         "about how many more replicates would settle an ambiguous verdict; 101 for more than 100",
         unit="replicates",
-        shown=PAGE | WANDB,
+        on_page=True,
     )
     floor: float = as_column(
         "the smallest relative difference that counts: 0.01 is 1 %",
         unit="relative",
-        shown=PAGE | WANDB,
+        on_page=True,
     )
     aa_across: float | None = as_number(
         "A/A of six replicates or more: the baseline in every second process over its copy in the "
         "others",
         unit="ratio",
-        shown=PAGE,
+        on_page=True,
     )
-    aa_across_low: float | None = as_bound("lower", shown=PAGE)
-    aa_across_high: float | None = as_bound("upper", shown=PAGE)
+    aa_across_low: float | None = as_bound("lower", on_page=True)
+    aa_across_high: float | None = as_bound("upper", on_page=True)
     floor_across: float = as_column(
         "the smallest relative difference between processes that counts, in `compare` and for "
         "`aa_across`",
         unit="relative",
-        shown=PAGE,
+        on_page=True,
         default=0.01,
     )
     p_value: float | None = as_number(
         "p-value of the speedup against the floor; below 0.05 exactly where the verdict is faster "
         "or slower",
         unit="1",
-        shown=PAGE,
+        on_page=True,
     )
     replicates: int = as_column(
-        "how many replicates (processes) measured it", unit="replicates", shown=PAGE | WANDB
+        "how many replicates (processes) measured it", unit="replicates", on_page=True
     )
-    rounds: int = as_column("rounds behind the speedup", unit="rounds", shown=PAGE)
+    rounds: int = as_column("rounds behind the speedup", unit="rounds", on_page=True)
     within_percent: float | None = as_number(
-        "standard error of one replicate's estimate, from its own rounds", unit="%", shown=PAGE
+        "standard error of one replicate's estimate, from its own rounds", unit="%", on_page=True
     )
     between_percent: float | None = as_number(
-        "standard deviation of the replicates' estimates; missing for one", unit="%", shown=PAGE
+        "standard deviation of the replicates' estimates; missing for one", unit="%", on_page=True
     )
     estimates: str = as_column(
         "log of the speedup of each replicate, separated by blanks; empty where nothing was "
@@ -265,34 +262,34 @@ class SpeedupColumns:
     compile_s_extra: float | None = as_number(
         "extra time to prepare the candidate (trace and first call) over the baseline",
         unit="s",
-        shown=PAGE | WANDB,
+        on_page=True,
     )
     compile_s_extra_low: float | None = as_bound("lower")
     compile_s_extra_high: float | None = as_bound("upper")
     break_even_calls: float | None = as_number(
         "calls after which that time is paid back; missing unless the verdict is faster",
         unit="calls",
-        shown=PAGE | WANDB,
+        on_page=True,
     )
-    break_even_low: float | None = as_bound("lower", shown=PAGE | WANDB)
-    break_even_high: float | None = as_bound("upper", shown=PAGE | WANDB)
+    break_even_low: float | None = as_bound("lower", on_page=True)
+    break_even_high: float | None = as_bound("upper", on_page=True)
     peak_memory_ratio: float | None = as_number(
         "the most memory in steady calls, weights included, by the device's allocator: candidate / "
         "baseline",
         figure="memory",
         unit="ratio",
-        shown=PAGE | WANDB,
+        on_page=True,
     )
     peak_memory_ratio_low: float | None = as_bound("lower")
     peak_memory_ratio_high: float | None = as_bound("upper")
     host_bound: bool = as_column(
         "the device waits for the host: enqueuing takes over 90 % of the candidate's single call",
-        shown=PAGE,
+        on_page=True,
     )
     cv_percent: float | None = as_number(
         "coefficient of variation of the candidate's uncontaminated blocks within a replicate",
         unit="%",
-        shown=PAGE,
+        on_page=True,
     )
 
 
@@ -300,12 +297,12 @@ class SpeedupColumns:
 class FailureColumns:
     """Reason for a missing speedup; empty texts where there is one."""
 
-    mode: str = as_column("the mode that failed", shown=PAGE, default="", name="failed_mode")
+    mode: str = as_column("the mode that failed", on_page=True, default="", name="failed_mode")
     message: str = as_column(
-        "why the failed mode failed", shown=PAGE | WANDB, default="", name="failure_message"
+        "why the failed mode failed", on_page=True, default="", name="failure_message"
     )
     hint: str = as_column(
-        "what to do about the failure", shown=PAGE, default="", name="failure_hint"
+        "what to do about the failure", on_page=True, default="", name="failure_hint"
     )
 
 
@@ -315,7 +312,7 @@ class ProvenanceColumns:
 
     origin: str = as_column(
         "measured, or imported: published figures without an interval",
-        shown=PAGE,
+        on_page=True,
         default=MEASURED,
         asked=Asked(part=Part.SIDES),
     )
@@ -324,49 +321,49 @@ class ProvenanceColumns:
         "has those rows only where its filter names this column, and never as a headline",
         default=RESULT,
     )
-    note: str = as_column("caveats of an imported figure", shown=PAGE, default="")
+    note: str = as_column("caveats of an imported figure", on_page=True, default="")
     measured_at: str = as_column(
-        "start of the last replicate, ISO 8601", unit="ISO 8601", shown=PAGE, default=""
+        "start of the last replicate, ISO 8601", unit="ISO 8601", on_page=True, default=""
     )
     software: str = as_column(
-        "versions of TensorFlow and Keras, and of CUDA on a GPU", shown=PAGE, default=""
+        "versions of TensorFlow and Keras, and of CUDA on a GPU", on_page=True, default=""
     )
-    driver: str = as_column("version of the accelerator's driver", shown=PAGE, default="")
+    driver: str = as_column("version of the accelerator's driver", on_page=True, default="")
     commit: str = as_column(
         "commit of the checkout of xla_sweeps, with `+dirty` where its files differed; empty "
         "outside one",
-        shown=PAGE,
+        on_page=True,
         default="",
     )
     environment_flags: str = as_column(
-        "environment variables that change what is measured", shown=PAGE, default=""
+        "environment variables that change what is measured", on_page=True, default=""
     )
     environment_id: str = as_column(
         "eight hex digits of device, CPU, libraries and these variables: only trials with the same "
         "one, and the same `runtime`, learn from each other",
         default="",
     )
-    host: str = as_column("the machine, as a hash", shown=PAGE, default="")
+    host: str = as_column("the machine, as a hash", on_page=True, default="")
     replicate_s: float | None = as_number(
-        "wall time of a replicate, on average", unit="s", shown=PAGE
+        "wall time of a replicate, on average", unit="s", on_page=True
     )
     log: str = as_column(
-        "log of the last replicate, relative to the results folder", shown=PAGE, default=""
+        "log of the last replicate, relative to the results folder", on_page=True, default=""
     )
-    command: str = as_column("command that measures it again", shown=PAGE, default="")
+    command: str = as_column("command that measures it again", on_page=True, default="")
     sm_clock_mhz_low: float | None = as_number(
-        "lowest clock of the GPU while measured; missing on a CPU", unit="MHz", shown=PAGE
+        "lowest clock of the GPU while measured; missing on a CPU", unit="MHz", on_page=True
     )
     sm_clock_mhz_high: float | None = as_number(
-        "highest clock of the GPU while measured; missing on a CPU", unit="MHz", shown=PAGE
+        "highest clock of the GPU while measured; missing on a CPU", unit="MHz", on_page=True
     )
     temperature_high: float | None = as_number(
-        "highest temperature of the GPU while measured; missing on a CPU", unit="°C", shown=PAGE
+        "highest temperature of the GPU while measured; missing on a CPU", unit="°C", on_page=True
     )
     energy: str = as_column(
         "the energy counter that was read: GPU, CPU package; or not available, and why; empty "
         "where `effort.energy_s` is 0",
-        shown=PAGE,
+        on_page=True,
         default="",
     )
     idle_watts: float | None = as_number(
@@ -374,19 +371,19 @@ class ProvenanceColumns:
         "loaded",
         figure="idle_power",
         unit="W",
-        shown=PAGE | WANDB,
+        on_page=True,
     )
     idle_watts_low: float | None = as_bound("lower")
     idle_watts_high: float | None = as_bound("upper")
     watts_high: float | None = as_number(
         "highest power of the GPU while measured, of all modes; missing on a CPU",
         unit="W",
-        shown=PAGE,
+        on_page=True,
     )
     foreign_cores: float | None = as_number(
         "cores that other processes used meanwhile, the most of any replicate",
         unit="cores",
-        shown=PAGE,
+        on_page=True,
     )
     statistics_version: int = as_column(
         "version of the estimates and verdicts, which are derived again on each reading",

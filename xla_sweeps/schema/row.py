@@ -9,7 +9,7 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 
-from xla_sweeps.schema.column import OF_BEFORE, PAGE, WANDB, Column, Part, as_column
+from xla_sweeps.schema.column import OF_BEFORE, Column, Part, as_column
 from xla_sweeps.schema.columns import (
     FailureColumns,
     ModeColumns,
@@ -110,12 +110,12 @@ class ComparisonRow:
     """
 
     trial: TrialColumns
-    headline: bool = as_column("whether this is the trial's main comparison", shown=PAGE)
+    headline: bool = as_column("whether this is the trial's main comparison", on_page=True)
     candidate: ModeColumns
     baseline: ModeColumns
     speedup: SpeedupColumns
-    status: Status = as_column("ok, contaminated, or why there is no number", shown=PAGE | WANDB)
-    flags: tuple[str, ...] = as_column("caveats, separated by blanks", shown=PAGE | WANDB)
+    status: Status = as_column("ok, contaminated, or why there is no number", on_page=True)
+    flags: tuple[str, ...] = as_column("caveats, separated by blanks", on_page=True)
     failure: FailureColumns = field(default_factory=FailureColumns)
     provenance: ProvenanceColumns = field(default_factory=ProvenanceColumns)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass
 from typing import Any
 
-from xla_sweeps.schema.column import PAGE, WANDB, Asked, Part, as_column, as_number
+from xla_sweeps.schema.column import Asked, Part, as_column, as_number
 from xla_sweeps.schema.modes import STARTING, TAKING_BATCHES, Scenario
 
 
@@ -13,7 +13,7 @@ def _question(meaning: str, *, unit: str = "", default: Any = MISSING, **part: A
     """A column of the question, with what `Asked` says of it; its default goes without saying."""
     usual: dict[str, Any] = {} if default is MISSING else {"usual": str(default)}
     asked = Asked(**usual, **part)
-    return as_column(meaning, unit=unit, shown=PAGE | WANDB, asked=asked, default=default)
+    return as_column(meaning, unit=unit, on_page=True, asked=asked, default=default)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,15 +23,15 @@ class TrialColumns:
     trial_id: str = as_column(
         "sixteen hex digits, shared by the rows of one trial; replicates with the same one "
         "are pooled",
-        shown=PAGE | WANDB,
+        on_page=True,
     )
-    family: str = as_column("the model's family", shown=PAGE | WANDB)
-    variant: str = as_column("the model's variant", shown=PAGE | WANDB)
+    family: str = as_column("the model's family", on_page=True)
+    variant: str = as_column("the model's variant", on_page=True)
     model: str = _question("the model's name in the catalog", part=Part.MODEL)
     source: str = _question(
         "applications, keras_cv, keras_hub, hub, examples, local", part=Part.MODEL, title="Source"
     )
-    task: str = as_column("classification, detection, segmentation, …", shown=PAGE)
+    task: str = as_column("classification, detection, segmentation, …", on_page=True)
     resolution_px: int = _question(
         "side of the square input; 0 where the model takes something else",
         unit="px",
@@ -90,7 +90,7 @@ class TrialColumns:
         "samples of one call: batch_size × batches, fewer where the last batch of an epoch is "
         "smaller",
         unit="samples",
-        shown=PAGE,
+        on_page=True,
     )
     keras: str = _question(
         "the version of Keras that the trial asks for; empty for the model's own",
@@ -130,8 +130,8 @@ class TrialColumns:
         blank="the model's",
         default="",
     )
-    effort: str = as_column("quick, standard, publish, starts, check", shown=PAGE)
-    modes: str = as_column("all modes of the trial: eager,graph,xla", shown=PAGE, default="")
+    effort: str = as_column("quick, standard, publish, starts, check", on_page=True)
+    modes: str = as_column("all modes of the trial: eager,graph,xla", on_page=True, default="")
     runtime: str = _question(
         "flags, threads and libraries of TensorFlow that the trial sets, as options: "
         "`onednn=false threads.intra=1`; empty for its defaults",
@@ -141,12 +141,12 @@ class TrialColumns:
         default="",
     )
     device: str = _question("the device's name, as its driver reports it", title="Device")
-    params: int | None = as_number(
-        "parameters, moving statistics included", unit="1", shown=PAGE | WANDB
-    )
-    macs: int | None = as_number("multiply-accumulates of one sample", unit="1", shown=PAGE | WANDB)
+    params: int | None = as_number("parameters, moving statistics included", unit="1", on_page=True)
+    macs: int | None = as_number("multiply-accumulates of one sample", unit="1", on_page=True)
     macs_at_least: bool = as_column(
-        "how often a loop runs is not known: `macs` counts its body once", shown=PAGE, default=False
+        "how often a loop runs is not known: `macs` counts its body once",
+        on_page=True,
+        default=False,
     )
     effective_precision: str = as_column(
         "types of the operands that it multiplies, by their share of `macs`, as XLA writes them: "
@@ -157,11 +157,10 @@ class TrialColumns:
         "operations that compute something in the graph that graph mode runs, after TensorFlow's "
         "optimizer",
         unit="1",
-        shown=WANDB,
     )
     eager_is_graph: bool = as_column(
         "eager calls run a saved graph, so they do not compare with a Keras model's eager",
-        shown=PAGE,
+        on_page=True,
         default=False,
     )
     replica_of: str = as_column(

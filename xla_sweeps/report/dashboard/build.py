@@ -37,7 +37,6 @@ from xla_sweeps.report.dashboard.derived import (
 from xla_sweeps.report.dashboard.page import render
 from xla_sweeps.report.labels import join_words, short_devices
 from xla_sweeps.report.wandb.tracker import run_urls
-from xla_sweeps.schema.column import PAGE
 from xla_sweeps.schema.columns import IMPORTED, MEASURED, Verdict
 from xla_sweeps.schema.comparisons import by_count, by_scenario
 from xla_sweeps.schema.measurement import Status
@@ -58,13 +57,13 @@ _PAIR = ("origin", "scenario", "baseline", "candidate")
 DEFAULT_NAME = "dashboard.html"
 
 CATEGORIES = (
-    *(name for name, column in COLUMNS.items() if PAGE in column.shown and column.kind is str),
+    *(name for name, column in COLUMNS.items() if column.on_page and column.kind is str),
     "results",
     "caveats",
 )
 
 NUMBERS = tuple(
-    name for name, column in COLUMNS.items() if PAGE in column.shown and column.kind is not str
+    name for name, column in COLUMNS.items() if column.on_page and column.kind is not str
 )
 """Columns that the page holds; it computes the rest from them."""
 
