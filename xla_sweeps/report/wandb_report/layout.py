@@ -124,64 +124,54 @@ Grid = tuple[str, str, str, list[Any]]
 
 def grids(section: Mapping[str, Any]) -> list[Grid]:
     """Panels below a section's text, of one scenario's runs: a grid for each device's setting."""
-    scenario, settings = section["scenario"], section["settings"]
+    key, scenario, settings = section["key"], section["scenario"], section["settings"]
     compared = " and ".join([TRIALS, *headline(scenario), COMPARED])
-    match section["key"]:
-        case "everything":
-            return [("Trials", TRIALS, SPEEDUP, [_parallel()])]
-        case "answer" if section["pairs"] > 1:
-            ends = {"highest": SPEEDUP, "lowest": f"-{SPEEDUP}"}.items()
-            titles = {f"The {BAR_RUNS} {end}": order for end, order in ends}
-            return [
-                (title, compared, order, [_ranking(SPEEDUP, f"{title} speedups, log2")])
-                for title, order in titles.items()
-            ]
-        case "compare":
-            return [grid for setting in settings[:1] for grid in _vary_columns(setting, compared)]
-        case key:
-            return [
-                (title, " and ".join([compared, *at(setting)]), order, panels)
-                for setting in settings
-                for title, order, panels in _panels(key, setting["title"], scenario)
-            ]
+    if key == "everything":
+        return [("Trials", TRIALS, SPEEDUP, [_parallel()])]
+    if key == "answer" and section["pairs"] > 1:
+        ends = {"highest": SPEEDUP, "lowest": f"-{SPEEDUP}"}.items()
+        titles = {f"The {BAR_RUNS} {end}": order for end, order in ends}
+        return [
+            (title, compared, order, [_ranking(SPEEDUP, f"{title} speedups, log2")])
+            for title, order in titles.items()
+        ]
+    made: list[Grid] = []
+    for setting in settings[:1] if key == "compare" else settings:
+        for title, varied, order, panels in _panels(key, setting):
+            made.append((title, " and ".join([compared, *at(setting, varied)]), order, panels))
+    return made
 
 
-def _panels(key: str, where: str, scenario: str) -> list[tuple[str, str, list[Any]]]:
-    """The grids of a setting that answer a question: title, order, panels."""
+def _panels(key: str, setting: Mapping[str, Any]) -> Iterator[tuple[str, str, str, list[Any]]]:
+    """The grids of a setting that answer a question: title, column that varies, order, panels."""
+    where = setting["title"]
     match key:
-        case "cost":
-            what = f"{facts_of(scenario).call.capitalize()}s until compilation pays back"
-            points = _scatter(
-                "compile_s", "break_even_calls", f"{what}, over compile time, {where}"
-            )
-            return [(where, SPEEDUP, [points])]
         case "where":
-            bars = _means(f"Mean speedup by family, log2, {where}", group="family")
-            return [(where, SPEEDUP, [bars])]
+            title = f"Mean speedup by family, log2, {where}"
+            yield where, "", SPEEDUP, [_means(title, group="family")]
         case "fastest":
-            return [
-                (title, name, [_ranking(name, f"{title}, the best {BAR_RUNS}, {where}")])
-                for name, title in PODIUMS.items()
-            ]
+            for name, title in PODIUMS.items():
+                panel = _ranking(name, f"{title}, the best {BAR_RUNS}, {where}")
+                yield title, "", name, [panel]
         case "flops":
             over = f"over GMACs, {where}"
             speedups = _scatter("gmacs", SPEEDUP, f"Speedup, log2, {over}", log_y=False)
-            rates = _scatter("gmacs", "throughput", f"Images/s {over}")
-            return [(where, SPEEDUP, [rates, speedups])]
-    return []
-
-
-def _vary_columns(setting: Mapping[str, Any], compared: str) -> list[Grid]:
-    """Panels that each vary one column of a setting, of those that have several values."""
-    made: list[Grid] = []
-    for column, words in VARIED.items():
-        if column not in setting["varied"]:
-            continue
-        title = f"Mean speedup by {words}, log2; the rest as in {setting['title']}"
-        bars = _means(title, group=KEYS.get(column, column))
-        rest = " and ".join([compared, *at(setting, column)])
-        made.append((f"By {words}", rest, SPEEDUP, [bars]))
-    return made
+            yield (
+                where,
+                "",
+                SPEEDUP,
+                [_scatter("gmacs", "throughput", f"Images/s {over}"), speedups],
+            )
+        case "cost":
+            call = facts_of(setting["scenario"]).call.capitalize()
+            title = f"{call}s until compilation pays back, over compile time, {where}"
+            yield where, "", SPEEDUP, [_scatter("compile_s", "break_even_calls", title)]
+        case "compare":
+            for column, words in VARIED.items():
+                if column in setting["varied"]:
+                    title = f"Mean speedup by {words}, log2; the rest as in {where}"
+                    bars = _means(title, group=KEYS.get(column, column))
+                    yield f"By {words}", column, SPEEDUP, [bars]
 
 
 def headline(scenario: str) -> list[str]:
