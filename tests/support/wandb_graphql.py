@@ -188,9 +188,8 @@ class Backend:
         self.pages = Views(lambda: list(self.runs.values()), url)
         self._operations: dict[str, Callable[[Variables], dict[str, Any]]] = {
             "Viewer": _viewer,
-            "DefaultEntity": _viewer,
-            "ServerFeaturesQuery": _server,
-            "ServerInfo": _server,
+            "GetDefaultEntity": _viewer,
+            "ServerFeaturesQuery": lambda _: {"serverInfo": {"features": []}},
             "RunResumeStatus": self._resume_status,
             "UpsertBucket": self._upsert_run,
             "CreateRunFiles": self._create_files,
@@ -212,10 +211,6 @@ class Backend:
             self.operations.append(name)
             if name in self._operations:
                 return self._operations[name](variables)
-            if "viewer" in query:
-                return _viewer(variables)
-            if "__schema" in query or "__type(" in query:
-                return {"__schema": {"types": []}, "__type": None}
             if "sweep(" in query:
                 return {"project": {"sweep": self._describe_sweep(variables)}}
             if "run(" in query:
@@ -387,17 +382,6 @@ def _viewer(variables: Variables) -> dict[str, Any]:
             "admin": False,
             "flags": "{}",
             "teams": {"edges": []},
-        }
-    }
-
-
-def _server(variables: Variables) -> dict[str, Any]:
-    local = {"outOfDate": False, "latestVersionString": "1", "versionOnThisInstanceString": "1"}
-    return {
-        "serverInfo": {
-            "features": [],
-            "cliVersionInfo": {"max_cli_version": "99.0.0", "min_cli_version": "0.0.0"},
-            "latestLocalVersionInfo": local,
         }
     }
 

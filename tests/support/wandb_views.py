@@ -264,7 +264,7 @@ class Views:
         given = variables["input"]
         names = ("entityName", "projectName", "artifactPortfolioName", "artifactID")
         self.links.append(tuple(given[name] for name in names))
-        return {"result": {"versionIndex": 0, "artifactMembership": None}}
+        return {"result": {"versionIndex": 0}}
 
     def _commit(self, variables: Variables) -> dict[str, Any]:
         artifact = self.artifacts[variables["artifactID"]]
@@ -293,7 +293,6 @@ def _described(artifact: StoredArtifact) -> dict[str, Any]:
         "state": artifact.state,
         "size": 1,
         "digest": artifact.digest,
-        "digestAlgorithm": "MANIFEST_MD5",
         "commitHash": "0",
         "fileCount": 1,
         "createdAt": "2026-01-01T00:00:00Z",
