@@ -122,27 +122,22 @@ def report_command(arguments: Sequence[str]) -> int:
         credentials.require_login()
     rows = load(options.dir, published=options.with_published)
     records, _ = read_trials(options.dir, rows)
-    every = rows_of(rows.table)
     entity, project = publish.place(records, options.entity, options.project)
     difference = compare.between(options.against, options.dir) if options.against else None
-    unsent = 0
     with progress_bar("making the report"):
-        if not options.dry_run:
-            unsent = publish.unsent_trials(options.dir, records, entity, project)
         plan = publish.plan_document(
             records,
-            every,
+            rows_of(rows.table),
             entity=entity or "",
             project=project,
             difference=difference,
         )
+        spec = publish.spec(plan) if options.dry_run else {}
     if options.dry_run:
-        with progress_bar("making the report"):
-            spec = publish.spec(plan)
         export.write_json(spec, options.output)
         return 0
     code = _send(options, plan, rows)
-    if unsent:
+    if unsent := publish.unsent_trials(options.dir, records, entity, project):
         warn(
             f"{unsent:,} of {len(records):,} trials may not be on W&B, and the panels lack them; "
             "run `xla-sweeps push`"

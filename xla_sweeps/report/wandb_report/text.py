@@ -63,18 +63,6 @@ _SETTING = ("device", "resolution_px", *SETTING)
 """Columns of a setting: panels average only pairs that share all of them."""
 
 
-def headline_pairs(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
-    """The measured comparisons of XLA with graph mode, in the commonest scenario."""
-    measured = [row for row in rows if row.provenance.origin == MEASURED]
-    groups = by_scenario(measured, key=lambda row: row.trial.scenario)
-    return [
-        row
-        for scenario, group in list(groups.items())[:1]
-        for row in group
-        if (row.baseline.mode, row.candidate.mode) == headline_of(scenario)
-    ]
-
-
 def settings_of(pairs: Sequence[ComparisonRow]) -> list[dict[str, Any]]:
     """Each device's setting with the most pairs, two at least; that of the most pairs first.
 
@@ -123,7 +111,12 @@ def sections(
 
 
 def _scenario_sections(scenario: str, rows: Sequence[ComparisonRow]) -> list[dict[str, Any]]:
-    pairs = headline_pairs(rows)
+    pairs = [
+        row
+        for row in rows
+        if row.provenance.origin == MEASURED
+        and (row.baseline.mode, row.candidate.mode) == headline_of(scenario)
+    ]
     compared = [row for row in pairs if not row.speedup.verdict.is_missing]
     settings = settings_of(compared)
     told = {"answer": _answer(scenario, pairs), "fastest": _findings(rows)}
