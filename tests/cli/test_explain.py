@@ -52,8 +52,8 @@ def test_a_crash_leaves_what_was_known_and_says_what_is_not(folder: Path) -> Non
     assert [refusal["op"] for refusal in explanation["refusals"]] == ["PyFunc"]
     (place,) = explanation["refusals"][0]["places"]
     assert (place["layer"], place["line"]) == ("deadly (Deadly)", "faulty.py:11")
-    assert explanation["clustering"] is None
-    assert "SIGABRT" in explanation["missing"]["clustering"]
+    assert explanation["roofline"] is None
+    assert "SIGABRT" in explanation["missing"]["roofline"]
     states = {trap["name"]: trap["state"] for trap in explanation["traps"]}
     assert states["other_values"] == "not available"
     assert states["other_random_numbers"] == "none"

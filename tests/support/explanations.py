@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from xla_sweeps.analysis.roofline import roofline
 from xla_sweeps.schema.explanation import (
-    Clustering,
     CompilerVerdict,
     Explanation,
     Fusion,
@@ -69,7 +68,6 @@ KNOWN = Explanation(
         ),
     ),
     compiler=CompilerVerdict(compiles=False, message="a long message of the compiler " * 6),
-    clustering=Clustering(operations=10, outside=4, clusters=1, places=PLACES[:1]),
     graph_operations=345,
     hlo_operations=456,
     program=Program(

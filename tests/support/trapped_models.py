@@ -164,11 +164,5 @@ CASES: dict[str, Case] = {
         lambda image: tf.function(lambda value: tf.tanh(value) * 2, jit_compile=True)(image),
         TrapName.XLA_IN_EVERY_MODE,
     ),
-    "nothing_to_cluster": Case(
-        function=lambda image: tf.abs(tf.tanh(tf.nn.relu(bicubic(image)))),
-        refused=("ResizeBicubic",),
-        traps={TrapName.LITTLE_CLUSTERED: State.FOUND},
-        compiles=False,
-    ),
 }
 """Models with what `explain` must find in each, by name."""

@@ -18,11 +18,11 @@ from xla_sweeps.trial import explaining, workers
 
 def test_what_a_dead_process_did_not_say_is_not_available_with_the_reason() -> None:
     seen = Trap(name=TrapName.DROPPED_CHECKS, state=State.FOUND, what="seen")
-    early = {"clustering": "an earlier reason"}
+    early = {"roofline": "an earlier reason"}
     known = Explanation(model="net", device="CPU", refusals=(), traps=(seen,), missing=early)
     whole = known.complete("SIGABRT")
     assert whole.compiler is None
-    assert (whole.missing["compiler"], whole.missing["clustering"]) == ("SIGABRT", *early.values())
+    assert (whole.missing["compiler"], whole.missing["roofline"]) == ("SIGABRT", *early.values())
     assert "refusals" not in whole.missing
     assert {trap.name for trap in whole.traps} == set(TrapName)
     assert whole.traps[0] == seen

@@ -70,8 +70,6 @@ def explain_command(arguments: Sequence[str]) -> int:
         )
     if form == "json":
         document: dict[str, Any] = msgspec.to_builtins(explanation)
-        if explanation.clustering is not None:
-            document["clustering"]["share"] = explanation.clustering.share
         if explanation.roofline is not None:
             document["roofline"]["verdict"] = verdict(explanation.roofline)
         export.write_json(document, output)

@@ -24,7 +24,6 @@ class TrapName(StrEnum):
     WEIGHTS_NOT_READ = "weights_not_read"
     JIT_COMPILE_IGNORED = "jit_compile_ignored"
     XLA_IN_EVERY_MODE = "xla_in_every_mode"
-    LITTLE_CLUSTERED = "little_clustered"
 
 
 class State(StrEnum):
@@ -66,23 +65,6 @@ class CompilerVerdict:
     message: str = ""
     advice: str = ""
     places: tuple[Place, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clustering:
-    """Clusters of auto-clustering, and how many of the graph's operations none of them has."""
-
-    operations: int
-    outside: int
-    clusters: int
-    places: tuple[Place, ...] = ()
-
-    @property
-    def share(self) -> float:
-        """Share of the operations that are in a cluster, from 0 to 1."""
-        if not self.clusters or not self.operations:
-            return 0.0
-        return max(0.0, 1 - self.outside / self.operations)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -390,7 +372,6 @@ class Explanation:
     operations: int | None = None
     refusals: tuple[Refusal, ...] | None = None
     compiler: CompilerVerdict | None = None
-    clustering: Clustering | None = None
     roofline: Roofline | None = None
     graph_operations: int | None = None
     hlo_operations: int | None = None

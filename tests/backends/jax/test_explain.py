@@ -83,9 +83,10 @@ def test_what_jax_does_not_tell_is_a_line_each(explanation: Any) -> None:
     text = explanation_text(msgspec.convert(explanation, Explanation))
     assert max(map(len, text.splitlines())) <= WIDTH
     assert "\nHere JAX with XLA is " in text
-    rest = " ".join(text.partition("\nNot available\n")[2].split())
-    assert "auto-clustering: not available: JAX has no auto-clustering" in rest
-    assert "where the time goes" not in rest
+    words = " ".join(text.split())
+    assert "– the registry of kernels: not available: JAX lists no kernels of XLA" in words
+    assert "graph mode runs: not available: JAX has no graph mode" in words
+    assert "where the time goes: not available" not in words
     assert "loses" not in text.partition("\nWhere the time goes\n")[2]
 
 

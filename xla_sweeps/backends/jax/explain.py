@@ -32,7 +32,6 @@ from xla_sweeps.worker.lines import line_of
 LACKS = {
     "registered": "JAX lists no kernels of XLA",
     "refusals": "JAX lists no kernels of XLA; the compiler's verdict stands for it",
-    "clustering": "JAX has no auto-clustering",
     "graph_operations": "JAX has no graph mode",
 }
 """Parts that are not available on JAX, with the reason."""
@@ -156,12 +155,6 @@ def find_compiled_operations(model: JaxExplainer) -> traps.Finding:
             "call the model under jax.jit, which compiles one program",
         )
     return traps.none()
-
-
-@traps.looks(LOOKS, TrapName.LITTLE_CLUSTERED, after=Phase.COMPILE)
-def find_little_clustered(model: JaxExplainer) -> traps.Finding:
-    """Nothing: there are no clusters."""
-    return traps.unknown(LACKS["clustering"])
 
 
 def _compilation_of(name: str, call: Callable[[Any], Any], batch: Any) -> Compilation:

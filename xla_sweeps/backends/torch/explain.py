@@ -33,7 +33,7 @@ from xla_sweeps.worker.lines import line_of
 
 LACKS = {
     **dict.fromkeys(
-        ("registered", "refusals", "compiler", "traps", "clustering", "hlo_operations", "program"),
+        ("registered", "refusals", "compiler", "traps", "hlo_operations", "program"),
         "PyTorch compiles with its own compiler, not with XLA",
     ),
     "graph_operations": "PyTorch has no graph mode; its graphs are above",

@@ -137,18 +137,6 @@ def _traps(explanation: Explanation) -> Iterator[str]:
         yield from finding(text, trap.places, trap.fix)
 
 
-def _clustering(explanation: Explanation) -> Iterator[str]:
-    assert explanation.clustering
-    clustering = explanation.clustering
-    outside = sorted({place.op for place in clustering.places})
-    yield from finding(
-        f"{count_noun(clustering.clusters, 'cluster')}, about {percent(clustering.share)} of "
-        f"{count_noun(clustering.operations, 'operation')}"
-    )
-    if outside:
-        yield from finding(f"outside: {', '.join(outside)}")
-
-
 def _compilations(explanation: Explanation) -> Iterator[str]:
     rows = [
         (f"{row.programs:,}", *map(call_time, (row.trace_s, row.lower_s, row.compile_s)), row.call)
@@ -324,7 +312,6 @@ _SECTIONS: Mapping[str, Mapping[str, tuple[str, Callable[[Explanation], Iterator
         "compiler": ("the compiler", _compiler),
     },
     "Silent traps": {"traps": ("silent traps of XLA", _traps)},
-    "Auto-clustering": {"clustering": ("auto-clustering", _clustering)},
     "What XLA makes of it": {
         "graph_operations": (_GRAPH, lambda known: finding(f"{known.graph_operations:,} {_GRAPH}")),
         "hlo_operations": (_LOWERED, lambda known: finding(f"{known.hlo_operations:,} {_LOWERED}")),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -20,7 +19,7 @@ from xla_sweeps.backends.keras.explain import program
 from xla_sweeps.backends.tensorflow.explain import refusals, traps
 from xla_sweeps.backends.tensorflow.explain.graph import named_in, traced_ops
 from xla_sweeps.backends.tensorflow.modes import ModeExecutable
-from xla_sweeps.schema.explanation import Clustering, Explanation, Kind, State, Trap, TrapName
+from xla_sweeps.schema.explanation import Explanation, Kind, State, Trap, TrapName
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.trial import Precision
 
@@ -91,7 +90,7 @@ def test_what_a_model_is_refused_for_or_trapped_by_is_found(name: str) -> None:
         if seen.fix and not case.refused:
             assert "culprit (Custom)" in {place.layer for place in seen.places}
     found = {name for name, state in states(explanation).items() if state is State.FOUND}
-    assert found <= {*case.traps, TrapName.LITTLE_CLUSTERED}
+    assert found <= set(case.traps)
 
 
 def test_a_plain_model_is_refused_for_nothing_has_no_trap_and_its_time_is_known_by_kind() -> None:
@@ -102,7 +101,6 @@ def test_a_plain_model_is_refused_for_nothing_has_no_trap_and_its_time_is_known_
     assert explanation.compiler.compiles
     open_sizes = {TrapName.RECOMPILES_PER_SHAPE: State.POSSIBLE}
     assert states(explanation) == {name: open_sizes.get(name, State.NONE) for name in TrapName}
-    assert explanation.clustering.share > 0.9
     time = explanation.time
     assert [mode.mode for mode in time.modes] == ["graph", "xla"]
     for mode in time.modes:
@@ -201,7 +199,7 @@ def test_variables_that_each_call_makes_are_refused_before_anything_is_known() -
     explanation = explained(Net(made))
     assert not explanation.compiler.compiles
     assert set(explanation.missing) == {
-        *("refusals", "operations", "clustering", "roofline"),
+        *("refusals", "operations", "roofline"),
         *("graph_operations", "hlo_operations", "program", "time"),
     }
     assert set(states(explanation).values()) == {State.UNKNOWN}
@@ -257,18 +255,3 @@ def test_the_operations_that_a_text_names_are_found_whatever_its_words(text: str
     assert (place.op, place.node) == ("CropAndResize", "net/crop/CropAndResize")
     assert "test_explainer.py:" in place.line
     assert named_in("nothing is named here", ops) == ()
-
-
-def test_the_share_of_clustered_operations_is_counted() -> None:
-    clustering = explained(convolutions(Custom(pooled, name="pool"))).clustering
-    assert clustering.clusters == 2
-    assert [place.layer for place in clustering.places] == ["pool (Custom)"]
-    assert clustering.outside == 1
-    assert clustering.share == 1 - 1 / clustering.operations
-
-
-@pytest.mark.parametrize(("operations", "state"), [(3, State.NONE), (4, State.FOUND)])
-def test_what_is_smaller_than_a_cluster_is_no_trap(operations: int, state: State) -> None:
-    clustering = Clustering(operations=operations, outside=operations, clusters=0)
-    model: Any = SimpleNamespace(explanation=SimpleNamespace(clustering=clustering))
-    assert traps.find_little_clustered(model).state is state

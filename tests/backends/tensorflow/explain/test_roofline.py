@@ -42,7 +42,7 @@ def test_the_bound_counts_weights_inputs_and_outputs_once_under_the_peaks_of_thi
     for peak in bounds.peaks:
         assert min(peak.per_s, peak.one_core_per_s) > 1e6
     assert bounds.missing == {}
-    assert [mode.mode for mode in bounds.modes] == ["graph", "xla", "autocluster"]
+    assert [mode.mode for mode in bounds.modes] == ["graph", "xla"]
     assert bounds.bound_s
     assert bounds.modes[0].share == pytest.approx(bounds.bound_s / bounds.modes[0].call_s)
 

@@ -57,7 +57,6 @@ class XlaExplainer(Explainer):
         self._look(Phase.VERIFY)
         self.begin(Phase.MEASURE)
         self._read(trace=trace)
-        self.cluster()
         self._look(Phase.MEASURE)
         return self.explanation
 
@@ -88,9 +87,6 @@ class XlaExplainer(Explainer):
 
     def count_compilations(self) -> None:
         """Note what further calls compile, where the engine tells."""
-
-    def cluster(self) -> None:
-        """Note what auto-clustering makes of the model, where the engine has it."""
 
     def resizing(self) -> list[Place]:
         """Operations from which an output of another shape may come."""

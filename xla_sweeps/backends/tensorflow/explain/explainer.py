@@ -1,4 +1,4 @@
-"""Explain a model on TensorFlow: its graph, what XLA has no kernel for, and auto-clustering."""
+"""Explain a model on TensorFlow: its graph, and what XLA has no kernel for."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from xla_sweeps.backends.tensorflow import profiler
 from xla_sweeps.backends.tensorflow.bench import Bench
 from xla_sweeps.backends.tensorflow.declaration import BACKEND
 from xla_sweeps.backends.tensorflow.explain import graph, refusals
-from xla_sweeps.backends.tensorflow.explain.traps import LOOKS, clustering_of, narrows
-from xla_sweeps.backends.tensorflow.modes import activate
+from xla_sweeps.backends.tensorflow.explain.traps import LOOKS, narrows
 from xla_sweeps.backends.tensorflow.operations import computing, lower
 from xla_sweeps.schema.explanation import Place
-from xla_sweeps.schema.modes import Execution, Mode
+from xla_sweeps.schema.modes import Mode
 from xla_sweeps.trial.failures import error_text
 from xla_sweeps.worker.backend import Tell
 
@@ -83,16 +82,6 @@ class TensorFlowExplainer(XlaExplainer):
     def layer_of(self, name: str) -> str:
         """The layer of an operation, which XLA names as TensorFlow does."""
         return self.origins(name)
-
-    def cluster(self) -> None:
-        """Run the model with auto-clustering, and note what its clusters hold."""
-        with self.or_missing("clustering"):
-            executable = self.bench.bind(Mode.AUTOCLUSTER)
-            with executable.observe_first_call() as graphs:
-                executable.timed_s(executable.step)
-            self.ran[Mode.AUTOCLUSTER] = executable
-            self.note(clustering=clustering_of(self.ops, graphs))
-        activate(Execution.GRAPH)
 
     def places_of(self, error: Exception) -> tuple[Place, ...]:
         """The operations that the text of an error names."""

@@ -13,19 +13,13 @@ import tensorflow as tf
 
 from xla_sweeps.backends.keras.explain import traps
 from xla_sweeps.backends.tensorflow.explain.graph import TracedOp, called_functions, named_in
-from xla_sweeps.backends.tensorflow.operations import clusters, compiled_inside, computes
-from xla_sweeps.schema.explanation import Clustering, Place, State, TrapName
+from xla_sweeps.backends.tensorflow.operations import compiled_inside
+from xla_sweeps.schema.explanation import Place, State, TrapName
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.trial.failures import error_line, error_text
 
 LOOKS: traps.Looks = {**traps.LOOKS}
 """What looks for a trap in a model of TensorFlow."""
-
-FEW = 0.5
-"""Below this share of clustered operations auto-clustering finds little."""
-
-LEAST = 4
-"""Operations of the smallest cluster that TensorFlow makes."""
 
 CHECKS = ("Assert", "CheckNumerics", "CheckNumericsV2")
 
@@ -120,21 +114,6 @@ def find_clamped_indices(model: Any) -> traps.Finding:
     return traps.Finding(State.POSSIBLE, what, fix, places)
 
 
-@traps.looks(LOOKS, TrapName.LITTLE_CLUSTERED, after=Phase.MEASURE)
-def find_little_clustered(model: Any) -> traps.Finding:
-    """Find out if auto-clustering leaves most of the model outside its clusters."""
-    clustering = model.explanation.clustering
-    if clustering is None:
-        return traps.unknown(model.explanation.missing["clustering"])
-    if clustering.share >= FEW or clustering.operations < LEAST:
-        return traps.none()
-    return traps.trap_found(
-        "auto-clustering leaves most operations as they are",
-        "use jit_compile=True; a cluster needs several neighbours that XLA compiles",
-        clustering.places,
-    )
-
-
 @traps.looks(LOOKS, TrapName.JIT_COMPILE_IGNORED, after=Phase.MEASURE)
 def find_no_jit_compile(model: Any) -> traps.Finding:
     """Find out if `compile(jit_compile=True)` has no effect without an error."""
@@ -147,25 +126,6 @@ def find_no_jit_compile(model: Any) -> traps.Finding:
 def random_places(ops: Sequence[TracedOp]) -> list[Place]:
     """Places of operations that draw random numbers."""
     return [one.place for one in ops if _RANDOM.search(one.op) and not _NO_NUMBERS.search(one.op)]
-
-
-def clustering_of(ops: Sequence[TracedOp], graphs: Sequence[Any]) -> Clustering:
-    """Clusters that auto-clustering made of a graph."""
-    nodes = [node for graph in graphs for node in graph.node]
-    number = clusters(graphs)
-    by_name = {str(traced.definition.name): traced.place for traced in ops}
-    outside = [node for node in nodes if computes(str(node.op))]
-    functions = {traced.function for traced in ops}
-    total = sum(computes(traced.op) and traced.op not in functions for traced in ops)
-    places = (
-        by_name.get(str(node.name), Place(op=str(node.op), node=str(node.name))) for node in outside
-    )
-    return Clustering(
-        operations=total,
-        outside=total if not number else min(total, len(outside)),
-        clusters=number,
-        places=tuple(dict.fromkeys(places)),
-    )
 
 
 def narrows(traced: TracedOp) -> bool:
