@@ -58,4 +58,4 @@ def test_what_explaining_needs_is_named_before_a_process_starts(
     monkeypatch.setattr(environment, "is_installed", lambda module: module != "google.protobuf")
     settings = settings_of(compose_config(["model=mnist_mlp", "backend=jax"]))
     with pytest.raises(ConfigError, match=r"explain on JAX needs protobuf: .*install protobuf"):
-        explaining.explained_backend(settings)
+        explaining.require_explainer(settings)

@@ -11,9 +11,8 @@ import msgspec
 
 from xla_sweeps.config.settings import Settings
 from xla_sweeps.errors import ConfigError, XlaSweepsError
-from xla_sweeps.schema.backend import Backend, backends_of, default_backend
+from xla_sweeps.schema.backend import backends_of, default_backend
 from xla_sweeps.schema.explanation import Explanation, OpList
-from xla_sweeps.schema.modes import SCENARIOS, Scenario
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.system import environment, programs
 from xla_sweeps.system.files import scratch_folder
@@ -41,11 +40,9 @@ def explain(
         ConfigError: no backend, or more than one, is to explain it.
         KeyboardInterrupt: a signal ended it.
     """
-    backend = explained_backend(settings)
-    every = SCENARIOS[Scenario.CALL].modes
-    modes = tuple(str(mode) for mode in every if mode.backend == backend.name)
-    trial = replace(settings.trial, modes=modes)
-    job = ReplicateJob(trial=trial, replicate=1, modes=modes, order_seed=0)
+    require_explainer(settings)
+    trial = settings.trial
+    job = ReplicateJob(trial=trial, replicate=1, modes=trial.modes, order_seed=0)
     explained, why = Explanation(model=trial.model.name, device=""), ""
 
     def follow(event: protocol.Event) -> None:
@@ -79,8 +76,8 @@ def explain(
     return (explained.complete(why), False) if why else (explained, True)
 
 
-def explained_backend(settings: Settings) -> Backend:
-    """The one backend that explains the model of a trial; else `ConfigError`."""
+def require_explainer(settings: Settings) -> None:
+    """Raise `ConfigError` unless one backend explains the model of a trial, and can do so here."""
     backend, *others = backends_of(settings.trial)
     if others:
         names = [each.name for each in (backend, *others)]
@@ -93,7 +90,6 @@ def explained_backend(settings: Settings) -> Backend:
     for module, package in backend.explains_with.items():
         if not environment.is_installed(module):
             raise ConfigError(f"explain on {backend.title} needs {package}: {install(package)}")
-    return backend
 
 
 def compiled_ops() -> OpList:
