@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -70,8 +70,8 @@ def advice(op: str) -> str:
 
 
 @cache
-def kernels_of(op: str) -> tuple[Any, ...]:
-    """The registered kernels of an operation.
+def registry() -> Mapping[str, Mapping[str, Sequence[Any]]]:
+    """The registered kernels by operation and device.
 
     XLA's are registered when TensorFlow first runs something. Uses a private module of TensorFlow,
     tried on 2.21.0; it has been there since 1.9.
@@ -79,13 +79,15 @@ def kernels_of(op: str) -> tuple[Any, ...]:
     from tensorflow.python.framework import kernels
 
     tf.constant(0) + 1
-    return tuple(kernels.get_registered_kernels_for_op(op).kernel)
+    by_op: dict[str, dict[str, list[Any]]] = {}
+    for kernel in kernels.get_all_registered_kernels().kernel:
+        by_op.setdefault(kernel.op, {}).setdefault(kernel.device_type, []).append(kernel)
+    return by_op
 
 
 def registered_devices() -> tuple[str, ...]:
     """XLA's devices whose kernels this process lists; it needs no such device."""
-    listed = {kernel.device_type for kernel in kernels_of("AddV2")}
-    return tuple(device for device in DEVICES.values() if device in listed)
+    return tuple(device for device in DEVICES.values() if device in registry()["AddV2"])
 
 
 def refusals(ops: Sequence[TracedOp]) -> tuple[Refusal, ...]:
@@ -118,7 +120,7 @@ NO_KERNEL = "no kernel"
 
 def _find_refusal(traced: TracedOp, device: str) -> str:
     """Reason why a device has no kernel for an operation with its types, or ""."""
-    kernels = [kernel for kernel in kernels_of(traced.op) if kernel.device_type == device]
+    kernels = registry().get(traced.op, {}).get(device)
     if not kernels:
         return NO_KERNEL
     types = {
@@ -141,29 +143,23 @@ def _find_refusal(traced: TracedOp, device: str) -> str:
 
 def compiled_ops() -> OpList:
     """Every operation with a kernel, and the devices of XLA that compile it."""
-    from tensorflow.python.framework import kernels
-
-    devices = registered_devices()
-    by_op: dict[str, dict[str, Any]] = {}
-    for kernel in kernels.get_all_registered_kernels().kernel:
-        if not kernel.op.startswith("_"):
-            by_op.setdefault(kernel.op, {}).setdefault(kernel.device_type, kernel)
     return OpList(
         tensorflow=str(tf.__version__),
-        devices=devices,
-        ops=tuple(_support(op, by_op[op], devices) for op in sorted(by_op)),
+        devices=registered_devices(),
+        ops=tuple(_support(op) for op in sorted(registry()) if not op.startswith("_")),
     )
 
 
-def _support(op: str, kernels: dict[str, Any], devices: tuple[str, ...]) -> Support:
-    compiling = tuple(device for device in devices if device in kernels)
+def _support(op: str) -> Support:
+    kernels = registry()[op]
+    compiling = tuple(device for device in registered_devices() if device in kernels)
     if not compiling:
         return Support(op=op, devices=(), advice=advice(op))
     types = {
         constraint.name: tuple(
             sorted(tf.as_dtype(dtype).name for dtype in constraint.allowed_values.list.type)
         )
-        for constraint in kernels[compiling[0]].constraint
+        for constraint in kernels[compiling[0]][0].constraint
         if constraint.allowed_values.list.type
     }
     return Support(op=op, devices=compiling, types=types)
