@@ -132,8 +132,9 @@ class TorchExplainer(Explainer):
         if self.batch is None:
             sizes = [size - 1 or 2, size + 2]
             calls |= {f"a batch of {size}": resize_batch(batch, size) for size in sizes}
-        way, broken = Mode.TORCH_COMPILE.switch, len(graph_break_reasons)
-        before = {name: Counter(counters[name]) for name in ("stats", "graph_break")}
+        way = Mode.TORCH_COMPILE.switch
+        counters.clear()
+        graph_break_reasons.clear()
         call = torch.compile(self.bench.built.call, backend="eager")
         with limits_reached() as gave_up:
             try:
@@ -141,11 +142,8 @@ class TorchExplainer(Explainer):
             except Exception as error:
                 traceback.print_exc()
                 return _capture_of_refusal(way, error)
-            stats = Counter(counters["stats"]) - before["stats"]
-            breaks = _breaks(
-                dict(reversed(breaks_after(broken))),
-                Counter(counters["graph_break"]) - before["graph_break"],
-            )
+            stats = dict(counters["stats"])
+            breaks = _breaks(dict(reversed(breaks_after(0))), counters["graph_break"])
             more, refused = _graphs_of_each(call, calls)
         return Capture(
             way=way,
