@@ -16,7 +16,7 @@ import pytest
 from paths import DATA
 
 from xla_sweeps.backends.keras.explain.events import Event, Work
-from xla_sweeps.backends.keras.explain.kernels import KERNEL, kind_of, on_tensor_cores
+from xla_sweeps.backends.keras.explain.kernels import kind_of, on_tensor_cores
 from xla_sweeps.backends.keras.explain.program import work_by_name
 from xla_sweeps.backends.keras.explain.trace import Call, fastest_call, mode_time
 from xla_sweeps.backends.keras.hlo import Module
@@ -177,8 +177,7 @@ def test_what_turns_the_layout_around_a_convolution_is_no_time_of_the_convolutio
     }
     operations, start_s = [], 0.0
     for name, length_s in names.items():
-        facts = {KERNEL: name}
-        operations.append(Event("conv", start_s, start_s + length_s, facts, on_gpu=True))
+        operations.append(Event("conv", start_s, start_s + length_s, on_gpu=True, kernel=name))
         start_s += length_s
     work = {"conv": Work(Kind.CONVOLUTION, {"block1_conv2 (Conv2D)": 1.0})}
     whole = Event("xla_sweeps:xla", 0.0, start_s)

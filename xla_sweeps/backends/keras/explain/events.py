@@ -11,13 +11,18 @@ from xla_sweeps.schema.explanation import Kind
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event of a profiler: an operation, a kernel, or a step of the runtime."""
+    """An event of a profiler: an operation, a kernel, or a step of the runtime.
+
+    Attributes:
+        kernel: the profiler's own name, where `name` is of the operation that it is part of.
+    """
 
     name: str
     start_s: float
     end_s: float
     facts: Mapping[str, Any] = field(default_factory=dict)
     on_gpu: bool = False
+    kernel: str = ""
 
     @property
     def length_s(self) -> float:

@@ -9,9 +9,6 @@ from collections.abc import Mapping, Sequence
 from xla_sweeps.backends.keras.explain.events import Event, Work
 from xla_sweeps.schema.explanation import PRODUCTS, Kernel, Kind
 
-KERNEL = "kernel"
-"""Fact of an operation's event: the name of the kernel itself."""
-
 _PLAIN = re.compile(r"simt|ffma|sgemm|dgemm|f32f32_f32f32_f32|engine_float|fft2d|mult_and_sum")
 """Names of libraries' kernels that compute in the plain cores."""
 
@@ -67,7 +64,7 @@ def kernels_of(events: Sequence[Event], work: Mapping[str, Work]) -> tuple[Kerne
     """The kernels of a call by their names, those that take most time first."""
     by_name: defaultdict[str, list[Event]] = defaultdict(list)
     for event in events:
-        by_name[event.facts[KERNEL]].append(event)
+        by_name[event.kernel].append(event)
     kernels = []
     for name, ran in by_name.items():
         parts = [work[event.name] for event in ran]

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from xla_sweeps.backends.keras.explain.events import Event, Work
-from xla_sweeps.backends.keras.explain.kernels import KERNEL, kernels_of, kind_of, kind_within
+from xla_sweeps.backends.keras.explain.kernels import kernels_of, kind_of, kind_within
 from xla_sweeps.schema.explanation import Kind, LayerTime, ModeTime, Time
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.worker.timing import Executable
@@ -82,11 +82,8 @@ def fastest_call(events: Sequence[Event], mode: Mode, work: Mapping[str, Work]) 
         if best.start_s <= (event.start_s + event.end_s) / 2 <= best.end_s and event not in calls
     ]
     ran = list(_operations(within, work))
-    others = {event.name: event.facts[KERNEL] for event in ran if event.on_gpu}
-    by_kernel = {name: Work(kind_of(kernel), {"": 1.0}) for name, kernel in others.items()}
-    return Call(
-        mode=mode, traced=len(calls), whole=best, operations=ran, work={**by_kernel, **work}
-    )
+    others = {event.name: Work(kind_of(event.kernel), {"": 1.0}) for event in ran if event.on_gpu}
+    return Call(mode=mode, traced=len(calls), whole=best, operations=ran, work={**others, **work})
 
 
 def _operations(events: Sequence[Event], work: Mapping[str, Work]) -> Iterator[Event]:
@@ -100,13 +97,13 @@ def _operations(events: Sequence[Event], work: Mapping[str, Work]) -> Iterator[E
     for event in events:
         if event.on_gpu != on_gpu:
             continue
-        facts, name = {**event.facts, KERNEL: event.name}, event.operation
-        if "hlo_op" in facts:
+        name, end_s = event.operation, event.end_s
+        if "hlo_op" in event.facts:
             name = full if (full := f"{event.program}/{name}") in work else name
-            end_s = ends.get(facts.get("_p"), event.end_s)
-            yield replace(event, name=name, end_s=end_s, facts=facts)
-        elif on_gpu or (name in work and name != event.name):
-            yield replace(event, name=name, facts=facts)
+            end_s = ends.get(event.facts.get("_p"), end_s)
+        elif not on_gpu and (name not in work or name == event.name):
+            continue
+        yield replace(event, name=name, end_s=end_s, kernel=event.name)
 
 
 def share_time(events: Sequence[Event]) -> Counter[str]:
@@ -149,7 +146,7 @@ def mode_time(call: Call) -> ModeTime:
 
 def _kind_of(event: Event, work: Mapping[str, Work]) -> Kind:
     kind = work.get(event.name, UNKNOWN).kind
-    return kind_within(event.facts[KERNEL], kind) if event.on_gpu else kind
+    return kind_within(event.kernel, kind) if event.on_gpu else kind
 
 
 def losses_of(graph: Call, compiled: Call) -> tuple[LayerTime, ...]:
