@@ -52,6 +52,18 @@ def layer_time(layer: str, kind: Kind, graph_s: float, xla_s: float) -> LayerTim
     return LayerTime(layer=layer, kind=kind, graph_s=graph_s, xla_s=xla_s)
 
 
+WORK = Work(
+    macs_by_type={"f32": 5_000_000_000},
+    weight_bytes=80_000_000,
+    input_bytes=15_000_000,
+    output_bytes=5_000,
+)
+
+PEAKS = (
+    Peak(name="matmul float32", unit="FLOP/s", per_s=100e9, one_core_per_s=51e9, size="2 x 2"),
+    Peak(name="copy", unit="B/s", per_s=8e9),
+)
+
 KNOWN = Explanation(
     model="net",
     device="XLA_CPU_JIT",
@@ -93,19 +105,7 @@ KNOWN = Explanation(
             layer_time("wide (Conv2D)", Kind.CONVOLUTION, 0.006, 0.007),
         ),
     ),
-    roofline=roofline(
-        Work(
-            macs_by_type={"f32": 5_000_000_000},
-            weight_bytes=80_000_000,
-            input_bytes=15_000_000,
-            output_bytes=5_000,
-        ),
-        (
-            Peak(name="matmul float32", unit="FLOP/s", per_s=100e9, size="2 x 2"),
-            Peak(name="copy", unit="B/s", per_s=8e9, one_core_per_s=4e9),
-        ),
-        {"graph": 0.125, "xla": 0.25},
-    ),
+    roofline=roofline(WORK, PEAKS, {"graph": 0.125, "xla": 0.25}),
     traps=(
         Trap(name=TrapName.OTHER_SHAPE, state=State.NONE),
         Trap(name=TrapName.DROPPED_CHECKS, state=State.FOUND, what="gone", fix="check before"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import explanations
 import pytest
+from explanations import PEAKS, WORK
 
 from xla_sweeps.analysis.roofline import roofline
 from xla_sweeps.report.terminal.explained_lines import NOT_AVAILABLE, WIDTH
@@ -18,13 +19,11 @@ from xla_sweeps.schema.explanation import (
     Compilation,
     Explanation,
     OpList,
-    Peak,
     Place,
     State,
     Support,
     Trap,
     TrapName,
-    Work,
 )
 
 CAPTURE = Capture(
@@ -36,18 +35,6 @@ CAPTURE = Capture(
     refused={"a batch of 5": "no such shape"},
     limit=8,
     gave_up=("call (net.py:9)",),
-)
-
-PEAKS = (
-    Peak(name="matmul float32", unit="FLOP/s", per_s=100e9, one_core_per_s=51e9, size="2 x 2"),
-    Peak(name="copy", unit="B/s", per_s=8e9),
-)
-
-WORK = Work(
-    macs_by_type={"f32": 5_000_000_000},
-    weight_bytes=80_000_000,
-    input_bytes=15_000_000,
-    output_bytes=5_000,
 )
 
 KNOWN: Any = explanations.KNOWN
