@@ -15,7 +15,7 @@ from typing import cast
 import pytest
 from paths import DATA
 
-from xla_sweeps.backends.keras.explain.events import Event, Work
+from xla_sweeps.backends.keras.explain.events import Event, OpWork
 from xla_sweeps.backends.keras.explain.kernels import kind_of, on_tensor_cores
 from xla_sweeps.backends.keras.explain.program import work_by_name
 from xla_sweeps.backends.keras.explain.trace import Call, fastest_call, mode_time
@@ -32,7 +32,7 @@ def content(name: str) -> bytes:
     return lzma.decompress((DATA / "profiles" / f"{name}.xz").read_bytes())
 
 
-def timed(events: Sequence[Event], *modes: str, work: Mapping[str, Work]) -> list[ModeTime]:
+def timed(events: Sequence[Event], *modes: str, work: Mapping[str, OpWork]) -> list[ModeTime]:
     """The time of each of these modes of a trace."""
     return [mode_time(fastest_call(events, cast(Mode, mode), work)) for mode in modes]
 
@@ -84,7 +84,9 @@ def test_kernels_of_one_program_have_its_layers_and_use_tensor_cores(name: str) 
 
 def test_kernels_of_a_graph_are_of_its_nodes() -> None:
     events = list(Space(content("tensorflow_graph.xplane.pb")).events())
-    work = {"resnet50_1/conv1_conv_1/convolution": Work(Kind.CONVOLUTION, {"conv1 (Conv2D)": 1.0})}
+    work = {
+        "resnet50_1/conv1_conv_1/convolution": OpWork(Kind.CONVOLUTION, {"conv1 (Conv2D)": 1.0})
+    }
     (graph,) = timed(events, "graph", work=work)
     assert launches(graph) == 585
     layer = [kernel for kernel in graph.kernels if "conv1 (Conv2D)" in kernel.layers]
@@ -179,7 +181,7 @@ def test_what_turns_the_layout_around_a_convolution_is_no_time_of_the_convolutio
     for name, length_s in names.items():
         operations.append(Event("conv", start_s, start_s + length_s, on_gpu=True, kernel=name))
         start_s += length_s
-    work = {"conv": Work(Kind.CONVOLUTION, {"block1_conv2 (Conv2D)": 1.0})}
+    work = {"conv": OpWork(Kind.CONVOLUTION, {"block1_conv2 (Conv2D)": 1.0})}
     whole = Event("xla_sweeps:xla", 0.0, start_s)
     time = mode_time(
         Call(mode=mode_of("xla"), traced=1, whole=whole, operations=operations, work=work)

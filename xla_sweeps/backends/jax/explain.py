@@ -15,7 +15,7 @@ from xla_sweeps.backends.jax.macs import inside
 from xla_sweeps.backends.jax.modes import Spans, compilations
 from xla_sweeps.backends.keras.building import title
 from xla_sweeps.backends.keras.explain import traps
-from xla_sweeps.backends.keras.explain.events import Event, Work
+from xla_sweeps.backends.keras.explain.events import Event, OpWork
 from xla_sweeps.backends.keras.explain.explainer import resize_batch
 from xla_sweeps.backends.keras.explain.program import work_by_name
 from xla_sweeps.backends.keras.explain.trace import call_each
@@ -102,13 +102,13 @@ class JaxExplainer(XlaExplainer):
             raise ValueError(self.explanation.missing.get("compilations", "not reached"))
         return sum(row.programs for row in rows if row.call.startswith(call))
 
-    def traced_calls(self) -> tuple[Sequence[Event], Mapping[Mode, Mapping[str, Work]]]:
+    def traced_calls(self) -> tuple[Sequence[Event], Mapping[Mode, Mapping[str, OpWork]]]:
         """Events of calls op by op, each operation a program of its own, and of `jax.jit`."""
         options = jax.profiler.ProfileOptions()
         options.python_tracer_level = 0  # without Python's calls
         with record_profile(partial(jax.profiler.trace, profiler_options=options)) as space:
             call_each(self.ran, jax.profiler.TraceAnnotation)
-        events, ops = list(space.events()), dict[str, Work]()
+        events, ops = list(space.events()), dict[str, OpWork]()
         for name, content in space.programs({event.program for event in events}).items():
             named = work_by_name(Module(content), lambda _: "")
             ops |= {f"{name}/{operation}": work for operation, work in named.items()}

@@ -15,8 +15,7 @@ from torch._dynamo.utils import counters, graph_break_reasons
 from torch.profiler import record_function
 
 from xla_sweeps.backends.keras.explain import roofline
-from xla_sweeps.backends.keras.explain.events import Event
-from xla_sweeps.backends.keras.explain.events import Work as OperationWork
+from xla_sweeps.backends.keras.explain.events import Event, OpWork
 from xla_sweeps.backends.keras.explain.explainer import Explainer, calls_within, resize_batch
 from xla_sweeps.backends.keras.explain.trace import call_each
 from xla_sweeps.backends.torch.bench import TorchBench
@@ -83,7 +82,7 @@ class TorchExplainer(Explainer):
             self.break_down()
         return self.explanation
 
-    def traced_calls(self) -> tuple[Sequence[Event], Mapping[Mode, Mapping[str, OperationWork]]]:
+    def traced_calls(self) -> tuple[Sequence[Event], Mapping[Mode, Mapping[str, OpWork]]]:
         """Events of a few calls of each mode, the layers of eager ones by their names."""
         eager, exported = ({mode: self.ran[mode]} for mode in self.modes)
         with torch.profiler.profile() as profile:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from xla_sweeps.backends.keras.explain.events import Event, Work
+from xla_sweeps.backends.keras.explain.events import Event, OpWork
 from xla_sweeps.backends.keras.explain.kernels import kind_of
 from xla_sweeps.schema.explanation import Kind
 
@@ -19,19 +19,20 @@ _STARTS = frozenset({"cuda_runtime", "cuda_driver"})
 _HOST = _STARTS | {"cpu_op", "user_annotation"}
 
 
-def read_trace(trace: Mapping[str, Any]) -> tuple[list[Event], dict[str, Work]]:
+def read_trace(trace: Mapping[str, Any]) -> tuple[list[Event], dict[str, OpWork]]:
     """The host's annotations and what a GPU ran, and the work of each of the latter's operations.
 
     Takes what `export_chrome_trace` of PyTorch 2.11.0 writes.
     """
     spans = [each for each in trace["traceEvents"] if each.get("ph") == "X"]
-    origins, work, events = dict(_origins(spans)), dict[str, Work](), list[Event]()
+    origins, work, events = dict(_origins(spans)), dict[str, OpWork](), list[Event]()
     for each in spans:
         name, on_gpu, facts = each["name"], each["cat"] in _ON_GPU, {}
         if on_gpu:
             layer, op = origins.get(each["args"].get("correlation"), ("", ""))
             operation, kind = f"{layer}/{op}/{name}", kind_of(name)
-            work[operation] = Work(kind_of(op) if kind is Kind.ELEMENTWISE else kind, {layer: 1.0})
+            kind = kind_of(op) if kind is Kind.ELEMENTWISE else kind
+            work[operation] = OpWork(kind, {layer: 1.0})
             facts = {"tf_op": f"{operation}:"}
         elif each["cat"] != "user_annotation":
             continue

@@ -9,7 +9,7 @@ import tensorflow as tf
 from explained_models import explaining
 from hlo_modules import constant, convolution, dot, element, module, op, parameter
 
-from xla_sweeps.backends.keras.explain.events import Event, Work
+from xla_sweeps.backends.keras.explain.events import Event, OpWork
 from xla_sweeps.backends.keras.explain.program import program_of, work_by_name
 from xla_sweeps.backends.keras.explain.trace import Call, losses_of, mode_time, share_time, time_of
 from xla_sweeps.schema.explanation import Kind
@@ -127,18 +127,18 @@ def test_the_sum_of_a_product_and_a_sum_becomes_one_fusion_that_reads_each_input
 
 
 def test_a_mode_that_the_profiler_did_not_see_is_named() -> None:
-    work: dict[Mode, dict[str, Work]] = {mode: {} for mode in (Mode.GRAPH, Mode.XLA)}
+    work: dict[Mode, dict[str, OpWork]] = {mode: {} for mode in (Mode.GRAPH, Mode.XLA)}
     mark = Event(name="xla_sweeps:graph", start_s=0.0, end_s=1.0)
     with pytest.raises(ValueError, match="the profiler saw no call of xla"):
         time_of([mark], work)
 
 
 WORK = {
-    "conv": Work(Kind.CONVOLUTION, {"conv1 (Conv2D)": 1.0}),
-    "deep": Work(Kind.DEPTHWISE, {"deep (DepthwiseConv2D)": 1.0}),
-    "fusion": Work(Kind.ELEMENTWISE, {"bn (BatchNormalization)": 0.75, "act (ReLU)": 0.25}),
-    "relu": Work(Kind.ELEMENTWISE, {"act (ReLU)": 1.0}),
-    "copy": Work(Kind.COPY, {"": 1.0}),
+    "conv": OpWork(Kind.CONVOLUTION, {"conv1 (Conv2D)": 1.0}),
+    "deep": OpWork(Kind.DEPTHWISE, {"deep (DepthwiseConv2D)": 1.0}),
+    "fusion": OpWork(Kind.ELEMENTWISE, {"bn (BatchNormalization)": 0.75, "act (ReLU)": 0.25}),
+    "relu": OpWork(Kind.ELEMENTWISE, {"act (ReLU)": 1.0}),
+    "copy": OpWork(Kind.COPY, {"": 1.0}),
 }
 
 

@@ -43,7 +43,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class OpWork:
     """Work of one operation of a program.
 
     Attributes:

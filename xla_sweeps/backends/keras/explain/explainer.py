@@ -16,11 +16,10 @@ import keras
 
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.explain import roofline
-from xla_sweeps.backends.keras.explain.events import Event, Work
+from xla_sweeps.backends.keras.explain.events import Event, OpWork
 from xla_sweeps.backends.keras.explain.trace import time_of
-from xla_sweeps.schema import explanation
 from xla_sweeps.schema.backend import Backend
-from xla_sweeps.schema.explanation import CompilerVerdict, Explanation, Place, Trap
+from xla_sweeps.schema.explanation import CompilerVerdict, Explanation, Place, Trap, Work
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Mode, Scenario
 from xla_sweeps.schema.trial import Precision
@@ -86,11 +85,11 @@ class Explainer(ABC):
         """Explain all but how fast the model could be."""
 
     @abstractmethod
-    def least_work(self) -> explanation.Work:
+    def least_work(self) -> Work:
         """The least work of one call; `XlaSweepsError` if it is not known."""
 
     @abstractmethod
-    def traced_calls(self) -> tuple[Sequence[Event], Mapping[Mode, Mapping[str, Work]]]:
+    def traced_calls(self) -> tuple[Sequence[Event], Mapping[Mode, Mapping[str, OpWork]]]:
         """Events of a few calls of both modes, and the work of each mode's operations by name."""
 
     def bind(self, call: Callable[[Any], Any], argument: Any) -> Sequence[Executable]:

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from xla_sweeps.backends.keras.explain.events import Event, Work
+from xla_sweeps.backends.keras.explain.events import Event, OpWork
 from xla_sweeps.schema.explanation import PRODUCTS, Kernel, Kind
 
 _PLAIN = re.compile(r"simt|ffma|sgemm|dgemm|f32f32_f32f32_f32|engine_float|fft2d|mult_and_sum")
@@ -60,7 +60,7 @@ def on_tensor_cores(name: str, kind: Kind) -> bool | None:
     return True if _TENSOR.search(name) else None
 
 
-def kernels_of(events: Sequence[Event], work: Mapping[str, Work]) -> tuple[Kernel, ...]:
+def kernels_of(events: Sequence[Event], work: Mapping[str, OpWork]) -> tuple[Kernel, ...]:
     """The kernels of a call by their names, those that take most time first."""
     by_name: defaultdict[str, list[Event]] = defaultdict(list)
     for event in events:

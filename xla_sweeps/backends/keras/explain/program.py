@@ -7,11 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from xla_sweeps.backends.keras.explain.events import Work
+from xla_sweeps.backends.keras.explain.events import OpWork
 from xla_sweeps.backends.keras.explain.roofline import bytes_of
 from xla_sweeps.backends.keras.hlo import NO_WORK, Module, count_macs, size_bytes
-from xla_sweeps.schema import explanation
-from xla_sweeps.schema.explanation import Fusion, Kind, Program
+from xla_sweeps.schema.explanation import Fusion, Kind, Program, Work
 from xla_sweeps.worker.lines import innermost_line
 
 LARGEST = 10
@@ -66,7 +65,7 @@ def program_of(module: Module, layer_of: LayerOf) -> Program:
     )
 
 
-def work_of(module: Module, inputs: Any) -> explanation.Work:
+def work_of(module: Module, inputs: Any) -> Work:
     """The least work of one call.
 
     Every parameter of the module that its result depends on is read once, and every result written
@@ -79,7 +78,7 @@ def work_of(module: Module, inputs: Any) -> explanation.Work:
     )
     given = bytes_of(inputs)
     count = count_macs(module)
-    return explanation.Work(
+    return Work(
         macs_by_type=dict(count.by_type),
         macs_at_least=count.at_least,
         weight_bytes=max(0, read - given),
@@ -90,10 +89,10 @@ def work_of(module: Module, inputs: Any) -> explanation.Work:
 
 def work_by_name(
     module: Module, layer_of: LayerOf, line_of: LayerOf | None = None
-) -> dict[str, Work]:
+) -> dict[str, OpWork]:
     """Work of each operation of a program, by the instruction's name."""
     return {
-        each.name: Work(
+        each.name: OpWork(
             _kind(module, each),
             _layers(module, each, layer_of),
             line_of(_origin(module, each)) if line_of else innermost_line(module.frames(each)),

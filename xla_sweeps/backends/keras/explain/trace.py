@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-from xla_sweeps.backends.keras.explain.events import Event, Work
+from xla_sweeps.backends.keras.explain.events import Event, OpWork
 from xla_sweeps.backends.keras.explain.kernels import kernels_of, kind_of, kind_within
 from xla_sweeps.schema.explanation import Kind, LayerTime, ModeTime, Time
 from xla_sweeps.schema.modes import Mode
@@ -22,7 +22,7 @@ ENOUGH_S = 5.0
 WORST = 10
 """Layers that are listed."""
 
-UNKNOWN = Work(Kind.OTHER, {"": 1.0})
+UNKNOWN = OpWork(Kind.OTHER, {"": 1.0})
 
 _MARK = "xla_sweeps:"
 
@@ -35,7 +35,7 @@ class Call:
     traced: int
     whole: Event
     operations: Sequence[Event]
-    work: Mapping[str, Work]
+    work: Mapping[str, OpWork]
 
 
 def call_each(
@@ -57,7 +57,7 @@ def call_each(
 
 
 def time_of(
-    events: Sequence[Event], work: Mapping[Mode, Mapping[str, Work]], *, plain: bool = False
+    events: Sequence[Event], work: Mapping[Mode, Mapping[str, OpWork]], *, plain: bool = False
 ) -> Time:
     """Break down the time of two modes; `ValueError` if the profiler did not see one of them."""
     calls = [fastest_call(events, mode, each) for mode, each in work.items()]
@@ -70,7 +70,7 @@ def time_of(
     )
 
 
-def fastest_call(events: Sequence[Event], mode: Mode, work: Mapping[str, Work]) -> Call:
+def fastest_call(events: Sequence[Event], mode: Mode, work: Mapping[str, OpWork]) -> Call:
     """The fastest call of a mode, and what ran in it; `ValueError` if the profiler saw none."""
     calls = [event for event in events if event.name == f"{_MARK}{mode}" and not event.on_gpu]
     if not calls:
@@ -82,11 +82,11 @@ def fastest_call(events: Sequence[Event], mode: Mode, work: Mapping[str, Work]) 
         if best.start_s <= (event.start_s + event.end_s) / 2 <= best.end_s and event not in calls
     ]
     ran = list(_operations(within, work))
-    others = {event.name: Work(kind_of(event.kernel), {"": 1.0}) for event in ran if event.on_gpu}
+    others = {event.name: OpWork(kind_of(event.kernel), {"": 1.0}) for event in ran if event.on_gpu}
     return Call(mode=mode, traced=len(calls), whole=best, operations=ran, work={**others, **work})
 
 
-def _operations(events: Sequence[Event], work: Mapping[str, Work]) -> Iterator[Event]:
+def _operations(events: Sequence[Event], work: Mapping[str, OpWork]) -> Iterator[Event]:
     """Kernels, copies and fills of a GPU, under the names of what they are part of.
 
     Without a GPU, the thunks of programs, those that go on in other threads up to their end there,
@@ -144,7 +144,7 @@ def mode_time(call: Call) -> ModeTime:
     )
 
 
-def _kind_of(event: Event, work: Mapping[str, Work]) -> Kind:
+def _kind_of(event: Event, work: Mapping[str, OpWork]) -> Kind:
     kind = work.get(event.name, UNKNOWN).kind
     return kind_within(event.kernel, kind) if event.on_gpu else kind
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from xla_sweeps.backends.keras.explain.events import Event, Work
+from xla_sweeps.backends.keras.explain.events import Event, OpWork
 from xla_sweeps.backends.keras.explain.program import work_by_name
 from xla_sweeps.backends.keras.explain.trace import call_each
 from xla_sweeps.backends.keras.explain.under_xla import XlaExplainer
@@ -72,7 +72,7 @@ class TensorFlowExplainer(XlaExplainer):
             call_each(ran, tf.profiler.experimental.Trace, calls=calls)
         return Module(self._space.program(self.compiled.concrete.name.decode().strip("_")))
 
-    def traced_calls(self) -> tuple[Sequence[Event], Mapping[Mode, Mapping[str, Work]]]:
+    def traced_calls(self) -> tuple[Sequence[Event], Mapping[Mode, Mapping[str, OpWork]]]:
         """Events of the same calls, and the work of nodes of the graph and of the program."""
         return list(self._space.events()), {
             Mode.GRAPH: graph.graph_work(self.graphs, self.origins),

@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from xla_sweeps.backends.keras.explain.events import Work
+from xla_sweeps.backends.keras.explain.events import OpWork
 from xla_sweeps.backends.keras.explain.explainer import calls_within
 from xla_sweeps.backends.tensorflow.operations import BOOKKEEPING, CALLS, source
 from xla_sweeps.schema.explanation import Kind, Place
@@ -225,10 +225,10 @@ _KINDS = (
 """Expressions that TensorFlow's operations are sorted by; the first that matches counts."""
 
 
-def graph_work(graphs: Sequence[Any], origins: Origins) -> dict[str, Work]:
+def graph_work(graphs: Sequence[Any], origins: Origins) -> dict[str, OpWork]:
     """Work of each operation of the graphs that ran, by its name."""
     return {
-        str(node.name): Work(
+        str(node.name): OpWork(
             kind_of(str(node.op)), {_layer(node, origins): 1.0}, origins.line(str(node.name))
         )
         for graph in graphs
