@@ -67,9 +67,8 @@ class TensorFlowExplainer(XlaExplainer):
 
     def optimize(self, *, calls: int) -> Module:
         """The program that ran, from the profiler."""
-        ran = {mode: self.ran[mode] for mode in self.modes if mode in self.ran}
         with profiler.record_profile() as self._space:
-            call_each(ran, tf.profiler.experimental.Trace, calls=calls)
+            call_each(self.ran, tf.profiler.experimental.Trace, calls=calls)
         return Module(self._space.program(self.compiled.concrete.name.decode().strip("_")))
 
     def traced_calls(self) -> tuple[Sequence[Event], Mapping[Mode, Mapping[str, OpWork]]]:
