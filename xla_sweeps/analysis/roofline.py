@@ -27,9 +27,15 @@ def matmul(dtype: str) -> str:
 
 def roofline(work: Work, peaks: Sequence[Peak], calls: Mapping[str, float]) -> Roofline:
     """The bound of some work, and each mode's share of it, by the seconds of a call."""
-    missing: dict[str, str] = {}
-    compute_s = _compute_s(work, peaks, missing)
-    memory_s = work.total_bytes / max(peak.per_s for peak in peaks if peak.name in (COPY, READ))
+    per_s = {peak.name: peak.per_s for peak in peaks}
+    names = {kind: matmul(DTYPES.get(kind, kind)) for kind in work.macs_by_type}
+    compute_s, missing = None, dict[str, str]()
+    if without := [name for name in names.values() if name not in per_s]:
+        missing["compute_s"] = f"no peak of {', '.join(without)}"
+    else:  # each type at its own peak
+        flop = {kind: FLOP_PER_MAC * count for kind, count in work.macs_by_type.items()}
+        compute_s = sum(flop[kind] / per_s[name] for kind, name in names.items())
+    memory_s = work.total_bytes / max(per_s[name] for name in (COPY, READ) if name in per_s)
     bound_s = side = None
     if compute_s is not None:
         bound_s = max(compute_s, memory_s)
@@ -45,19 +51,6 @@ def roofline(work: Work, peaks: Sequence[Peak], calls: Mapping[str, float]) -> R
             _compare_with_bound(mode, call_s, work, bound_s) for mode, call_s in calls.items()
         ),
         missing=missing,
-    )
-
-
-def _compute_s(work: Work, peaks: Sequence[Peak], missing: dict[str, str]) -> float | None:
-    """Seconds of the multiply-accumulates, each type at its own peak."""
-    per_s = {peak.name: peak.per_s for peak in peaks}
-    names = {kind: matmul(DTYPES.get(kind, kind)) for kind in work.macs_by_type}
-    without = [name for name in names.values() if name not in per_s]
-    if without:
-        missing["compute_s"] = f"no peak of {', '.join(without)}"
-        return None
-    return sum(
-        FLOP_PER_MAC * count / per_s[names[kind]] for kind, count in work.macs_by_type.items()
     )
 
 
