@@ -178,22 +178,16 @@ def resize_batch(batch: Any, size: int) -> Any:
 @contextmanager
 def calls_within(layers: Sequence[Any], scope: Scope) -> Iterator[None]:
     """Meanwhile, call each layer within a scope that is named `name (Class)`."""
-    wrapped = []
-    for layer in layers:
-        own = vars(layer).get("call")  # tf_keras gives some layers a call of their own
-        try:
-            object.__setattr__(layer, "call", _within(scope, building.title(layer), layer.call))
-        except (AttributeError, TypeError):  # its class does not let it be wrapped
-            continue
-        wrapped.append((layer, own))
+    earlier = [(vars(layer), vars(layer).get("call")) for layer in layers]
     try:
+        for layer in layers:
+            vars(layer)["call"] = _within(scope, building.title(layer), layer.call)
         yield
     finally:
-        for layer, own in wrapped:
-            if own is None:
-                object.__delattr__(layer, "call")
-            else:
-                object.__setattr__(layer, "call", own)
+        for attributes, own in earlier:
+            attributes.pop("call", None)
+            if own is not None:  # tf_keras gives some layers a call of their own
+                attributes["call"] = own
 
 
 def _within(scope: Scope, name: str, call: Any) -> Any:

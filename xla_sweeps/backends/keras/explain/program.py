@@ -136,13 +136,12 @@ def _find_slices(module: Module, instruction: Any) -> dict[int, int]:
     """Bytes that are read of those operands that are only sliced, by their position."""
     if instruction.opcode in _SLICES:
         return {0: size_bytes(instruction.shape)}
+    if instruction.opcode != "fusion":
+        return {}
     sizes: dict[int, int] = {}
-    for computation in (
-        module.computations_of(instruction) if instruction.opcode == "fusion" else ()
-    ):
-        for inner in computation.instructions:
-            if inner.opcode != "parameter":
-                continue
+    (computation,) = module.computations_of(instruction)
+    for inner in computation.instructions:
+        if inner.opcode == "parameter":
             uses = [use for use in computation.instructions if inner.id in use.operand_ids]
             if uses and all(
                 use.opcode in _SLICES and use.operand_ids[0] == inner.id for use in uses
