@@ -29,15 +29,14 @@ def roofline(work: Work, peaks: Sequence[Peak], calls: Mapping[str, float]) -> R
     """The bound of some work, and each mode's share of it, by the seconds of a call."""
     per_s = {peak.name: peak.per_s for peak in peaks}
     names = {kind: matmul(DTYPES.get(kind, kind)) for kind in work.macs_by_type}
-    compute_s, missing = None, dict[str, str]()
+    memory_s = work.total_bytes / max(per_s[name] for name in (COPY, READ) if name in per_s)
+    compute_s = bound_s = side = None
+    missing = dict[str, str]()
     if without := [name for name in names.values() if name not in per_s]:
         missing["compute_s"] = f"no peak of {', '.join(without)}"
     else:  # each type at its own peak
         flop = {kind: FLOP_PER_MAC * count for kind, count in work.macs_by_type.items()}
         compute_s = sum(flop[kind] / per_s[name] for kind, name in names.items())
-    memory_s = work.total_bytes / max(per_s[name] for name in (COPY, READ) if name in per_s)
-    bound_s = side = None
-    if compute_s is not None:
         bound_s = max(compute_s, memory_s)
         side = Side.COMPUTE if compute_s >= memory_s else Side.MEMORY
     return Roofline(
