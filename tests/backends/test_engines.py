@@ -348,7 +348,7 @@ def test_weights_that_jax_holds_as_constants_are_named() -> None:
     assert told("jax", "jax_weights") == ["weights_not_read"] * 2
 
 
-def test_multiply_accumulates_are_counted_in_what_jax_traced() -> None:
+def test_multiply_accumulates_are_counted_in_the_program_that_jax_lowers() -> None:
     assert told("jax", "jax_macs") == {
         "dot": [64, False],
         "jit": [64, False],

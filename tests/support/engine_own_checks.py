@@ -10,7 +10,7 @@ import keras
 from engine_desk import Desk
 
 from xla_sweeps.backends.keras.sources import OWN
-from xla_sweeps.schema.modes import mode_of
+from xla_sweeps.schema.modes import Mode, mode_of
 from xla_sweeps.schema.trial import COMPILED, Training
 
 
@@ -76,7 +76,8 @@ def jax_macs() -> Any:
     import jax.numpy as jnp
     from jax import lax
 
-    from xla_sweeps.backends.jax.macs import count_macs
+    from xla_sweeps.backends.jax.modes import JaxExecutable
+    from xla_sweeps.backends.keras.hlo import Module, count_macs
 
     def convolved(groups: int) -> Callable[[Any], Any]:
         kernel = jnp.ones((3, 3, 6 // groups, 12))
@@ -99,7 +100,10 @@ def jax_macs() -> Any:
         "scan": (lambda x: lax.scan(lambda c, _: (c @ x, None), x, length=5)[0], side),
         "while": (lambda x: lax.while_loop(lambda c: c[0, 0] < 9, lambda c: c @ x, x), side),
     }
-    counts = {name: count_macs(jax.make_jaxpr(of)(given)) for name, (of, given) in programs.items()}
+    counts = {}
+    for name, (of, given) in programs.items():
+        executable = JaxExecutable.bind(of, Mode.JAX_XLA, [given])
+        counts[name] = count_macs(Module.parse(executable.serialize_program()))
     return {name: [count.total, count.at_least] for name, count in counts.items()}
 
 

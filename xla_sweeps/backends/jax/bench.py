@@ -12,8 +12,7 @@ import jax
 import keras
 import numpy as np
 
-from xla_sweeps.backends.jax.macs import count_macs
-from xla_sweeps.backends.jax.modes import ENGINE, JaxExecutable, functional, runs_in_order, trace
+from xla_sweeps.backends.jax.modes import ENGINE, JaxExecutable, functional, runs_in_order
 from xla_sweeps.backends.keras.bench import KerasBench
 from xla_sweeps.backends.keras.cold_start import StartBench
 from xla_sweeps.backends.keras.mac_count import MacCount
@@ -59,9 +58,12 @@ class JaxBench(KerasBench[JaxExecutable]):
             self.count_macs(tell, executable)
 
     def macs_in(self, executable: JaxExecutable | None) -> MacCount:
-        """Multiply-accumulates of a sample: in what the mode traced, or in a new trace."""
-        jaxpr = executable.traced.jaxpr if executable else trace(self.built.call, self.inputs[0])
-        return count_macs(jaxpr).of_each(self.trial.batch_size)
+        """Multiply-accumulates of a sample: in the program of the mode, or of a new trace."""
+        from xla_sweeps.backends.keras.hlo import Module, count_macs  # needs protobuf
+
+        executable = executable or JaxBench.make(self, Mode.JAX_XLA)
+        count = count_macs(Module.parse(executable.serialize_program()))
+        return count.of_each(self.trial.batch_size)
 
     def steady_memory_bytes(self, executable: JaxExecutable, *, call_s: float) -> int | None:
         """Arguments, outputs and temporary values of the program; unknown of eager execution."""

@@ -11,7 +11,6 @@ import jax
 
 from xla_sweeps.backends.jax.bench import JaxBench
 from xla_sweeps.backends.jax.declaration import BACKEND
-from xla_sweeps.backends.jax.macs import inside
 from xla_sweeps.backends.jax.modes import Spans, compilations
 from xla_sweeps.backends.keras.building import title
 from xla_sweeps.backends.keras.explain import traps
@@ -68,8 +67,7 @@ class JaxExplainer(XlaExplainer):
 
     def lower(self) -> list[Module]:
         """The program, which is the same for all batches."""
-        lowered = self.compiled.traced.lower().compiler_ir("hlo")
-        return [Module.parse(lowered.as_serialized_hlo_module_proto())]
+        return [Module.parse(self.compiled.serialize_program())]
 
     def optimize(self, *, calls: int) -> Module:
         """The program, which the executable has."""
@@ -180,6 +178,12 @@ def _outermost_s(spans: Spans) -> float:
 def _equations(jaxpr: Any) -> int:
     """Number of operations of a traced program, those of its functions in place of their calls."""
     return sum(
-        sum(map(_equations, parts)) if (parts := inside(equation.params)) else 1
+        sum(map(_equations, parts)) if (parts := _inside(equation.params)) else 1
         for equation in jaxpr.eqns
     )
+
+
+def _inside(params: Any) -> list[Any]:
+    """The programs among an equation's parameters."""
+    programs = (getattr(each, "jaxpr", each) for each in jax.tree.leaves(list(params.values())))
+    return [program for program in programs if hasattr(program, "eqns")]

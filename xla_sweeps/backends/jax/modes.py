@@ -96,6 +96,11 @@ class JaxExecutable(Executable):
         trace_s = time.perf_counter() - started
         return cls(mode, function, inputs, trace_s, traced=traced, state=state)
 
+    def serialize_program(self) -> bytes:
+        """The program before XLA's optimizer, a serialized `HloModuleProto`."""
+        content: bytes = self.traced.lower().compiler_ir("hlo").as_serialized_hlo_module_proto()
+        return content
+
     def synchronize(self) -> None:
         """Wait for the last call, and so for those before it."""
         jax.block_until_ready(self.last)
