@@ -34,6 +34,11 @@ WORDS = {
 
 DAILY: dict[tuple[str, Scenario], tuple[str, ...]] = {
     ("tensorflow", Scenario.CALL): ("graph", "xla"),
+    ("tensorflow", Scenario.DETECT): ("xla",),
+    ("tensorflow", Scenario.PREDICT): ("graph_host", "predict_xla"),
+    ("tensorflow", Scenario.TRAIN_STEP): ("graph", "xla", "train_on_batch_xla"),
+    ("tensorflow", Scenario.FIT): ("input", "fit_graph", "fit_xla"),
+    ("tensorflow", Scenario.NEW_SHAPES): ("xla",),
     ("jax", Scenario.CALL): ("jax_eager", "jax_xla"),
 }
 """Modes that differ most; the others go the same ways."""
@@ -128,8 +133,7 @@ def test_workers_of_three_backends_test_their_own_modes(tmp_path: Path) -> None:
     assert [list(result.sync[part]) for part in parts] == [[mode] for mode in modes]
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("mode", ["xla", "jax_xla"])
+@pytest.mark.parametrize("mode", ["xla", pytest.param("jax_xla", marks=pytest.mark.exhaustive)])
 def test_a_model_that_needs_too_much_memory_runs_out_of_it(mode: str, tmp_path: Path) -> None:
     trial = trial_of(tmp_path, modes=(mode,), code=GREEDY)
     result, _ = measured(trial, tmp_path)
