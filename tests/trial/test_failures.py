@@ -74,6 +74,24 @@ def test_an_exception_becomes_a_status(phase: Phase, text: str, status: Status, 
     assert failure.phase is phase
 
 
+@pytest.mark.parametrize(
+    ("op", "hint"),
+    [
+        ("MaxPoolWithArgmax", "instead: tf.nn.max_pool2d, and tf.argmax"),
+        ("StringFormat", "instead: remove tf.print"),
+        (
+            "Unheard",
+            "instead: another operation, or this part outside jit_compile; auto-clustering (jit=auto)",
+        ),
+    ],
+)
+def test_what_to_use_in_place_of_an_operation_is_said_as_explain_says_it(
+    op: str, hint: str
+) -> None:
+    text = UNSUPPORTED.replace("MaxPoolWithArgmax", op)
+    assert diagnose_exception(Phase.COMPILE, "ValueError", text)[1].hint.startswith(hint)
+
+
 TWO_UNSUPPORTED = (
     "Detected unsupported operations when trying to compile graph f[] on XLA_GPU_JIT: "
     "CropAndResize (No registered 'CropAndResize' OpKernel for XLA_GPU_JIT devices compatible "

@@ -29,18 +29,20 @@ class KnownFailure:
 
     Attributes:
         message: with the expression's groups in braces, or made of the match.
+        hint: a text, or made of the operation, the group `op`.
     """
 
     expression: re.Pattern[str]
     status: Status
     message: str | Callable[[re.Match[str]], str]
-    hint: str
+    hint: str | Callable[[str], str]
 
-    def describe(self, match: re.Match[str]) -> tuple[str, str]:
-        """Message and operation, the group `op`, of a match."""
+    def describe(self, match: re.Match[str]) -> tuple[str, str, str]:
+        """Message, hint and operation of a match."""
         groups, message = match.groupdict(), self.message
         text = message.format(**groups) if isinstance(message, str) else message(match)
-        return text, groups.get("op", "")
+        op = groups.get("op", "")
+        return text, self.hint if isinstance(self.hint, str) else self.hint(op), op
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

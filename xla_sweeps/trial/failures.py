@@ -137,9 +137,9 @@ def diagnose_exception(
         return usual, failure(message=message, hint=hint)
     for pattern in backend.failures:
         if match := pattern.expression.search(text):
-            message, op = pattern.describe(match)
+            message, hint, op = pattern.describe(match)
             message += f" ({line})" if line and line not in message else ""
-            return pattern.status, failure(message=message, hint=pattern.hint, op=op)
+            return pattern.status, failure(message=message, hint=hint, op=op)
     if kind in {"ConfigError", "DeviceError", "XlaSweepsError"}:
         return usual, failure(message=first_line(text))
     if not line and _ARGUMENTS.search(f"{kind}: {text}"):  # the call itself

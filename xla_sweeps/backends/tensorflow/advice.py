@@ -42,7 +42,7 @@ _ADVICE = {
 }
 """Globs of operations, the first that matches counts."""
 
-OTHERWISE = "another operation, or this part outside jit_compile; auto-clustering leaves it out"
+OTHERWISE = "another operation, or this part outside jit_compile"
 
 
 def advice(op: str) -> str:

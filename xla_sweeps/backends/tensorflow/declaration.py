@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from xla_sweeps.backends.tensorflow.advice import advice
 from xla_sweeps.schema.backend import Backend, KnownFailure, flag_names
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import Execution, mode_of
@@ -66,7 +67,7 @@ _FAILURES = (
         re.compile(r"unsupported operations.*? on (?P<device>XLA_\w+): (?P<op>\w+) \(", re.S),
         Status.UNSUPPORTED_OP,
         _unsupported_operations,
-        "replace the operation, or move it out of jit_compile; auto-clustering (jit=auto) skips it",
+        lambda op: f"instead: {advice(op)}; auto-clustering (jit=auto) leaves it out",
     ),
     KnownFailure(
         re.compile(
