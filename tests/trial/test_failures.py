@@ -81,7 +81,7 @@ def test_an_exception_becomes_a_status(phase: Phase, text: str, status: Status, 
         ("StringFormat", "instead: remove tf.print"),
         (
             "Unheard",
-            "instead: another operation, or this part outside jit_compile; auto-clustering (jit=auto)",
+            "instead: another operation, or this part outside jit_compile; auto-clus",
         ),
     ],
 )
