@@ -198,6 +198,21 @@ def test_a_mode_that_failed_leaves_a_row_with_its_reason() -> None:
     assert row.baseline.throughput_samples_per_s == pytest.approx(20.0)
 
 
+def test_of_several_failures_the_newest_is_shown() -> None:
+    ends = [(Status.COMPILE_ERROR, "an old compiler"), (Status.UNSUPPORTED_OP, "no kernel")]
+    row = headline(
+        [
+            make_record(
+                {"graph": 0.2},
+                modes={"graph": make_outcome(0.2), "xla": failed_outcome(*end)},
+                replicate=replicate,
+            )
+            for replicate, end in enumerate(ends)
+        ]
+    )
+    assert (row.status, row.failure.message) == ends[-1]
+
+
 def test_a_trial_with_only_failures_is_summarized_too() -> None:
     modes = {"graph": failed_outcome(Status.SKIPPED), "xla": failed_outcome(Status.SKIPPED)}
     summary = summarize([make_record({}, modes=modes, rounds=(), status=Status.BUILD_ERROR)])

@@ -154,10 +154,10 @@ def _cv_percent(blocks: Sequence[Seconds]) -> float | None:
 def _mode_status(
     records: Sequence[Record], label: str, *, measured: bool
 ) -> tuple[Status, Failure | None]:
-    """A withheld status of any replicate; else ok if any replicate is; else the first failure.
+    """A withheld status of any replicate; else ok if any replicate is; else the newest failure.
 
     Whether a mode computes the same twice is what the newest replicate found that could tell. The
-    first failure is the replicate's own where that ended before any mode.
+    newest failure is the replicate's own where that ended before any mode.
     """
     outcomes = [record.modes[label] for record in records if label in record.modes]
     told = [
@@ -173,8 +173,8 @@ def _mode_status(
         one for one in records if label in one.modes and one.modes[label].status is not Status.OK
     ]
     if failed and not works:
-        outcome = failed[0].modes[label]
-        return failed[0].status if _reached_none(failed[0]) else outcome.status, outcome.failure
+        outcome = failed[-1].modes[label]
+        return failed[-1].status if _reached_none(failed[-1]) else outcome.status, outcome.failure
     cut = next((record for record in reversed(records) if record.failure), None)
     if cut is not None and not (works and measured):
         return cut.status, cut.failure
