@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+import math
 import os
 import resource
 import sys
@@ -19,7 +21,7 @@ from factories import make_record
 
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.errors import StoreError
-from xla_sweeps.report.export import csv_text, write_parquet, write_text
+from xla_sweeps.report.export import csv_text, write_json, write_parquet, write_text
 from xla_sweeps.schema.row import COLUMNS, ComparisonRow, row_dict
 
 NUMBERS = (None, 0.0, 1.0, -2.0, 0.1, 1 / 3, 1e-5, 3e-300, 1e15, 1e16, 1e20, 123456789.123, 1e-4)
@@ -65,6 +67,13 @@ def test_an_export_that_does_not_fit_leaves_the_old_file_as_it_was(
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert output.read_text() == "old"
     assert list(tmp_path.iterdir()) == [output]
+
+
+def test_json_is_ascii_and_has_no_number_that_is_not_finite(tmp_path: Path) -> None:
+    document = {"low": -math.inf, "none": math.nan, "name": "\x9b1mé", "each": (1.5, 2)}
+    write_json(document, tmp_path / "given.json")
+    text = (tmp_path / "given.json").read_text("ascii")
+    assert json.loads(text) == {"low": None, "none": None, "name": "\x9b1mé", "each": [1.5, 2]}
 
 
 @pytest.mark.parametrize("output", [".", "nowhere/rows.csv/"])

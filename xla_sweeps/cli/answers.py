@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-import msgspec
-
 from xla_sweeps.analysis.batch_sizes import Point, is_done, knees_of, points_of
 from xla_sweeps.analysis.pool import NOTHING
 from xla_sweeps.analysis.predict_cost import sizes_of
@@ -25,7 +23,7 @@ from xla_sweeps.config.settings import Settings
 from xla_sweeps.config.values import numbers_of
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.report.advice import throughput_unit
-from xla_sweeps.report.export import require_writable, write_text
+from xla_sweeps.report.export import require_writable, write_json, write_text
 from xla_sweeps.report.overall import busy_words
 from xla_sweeps.report.terminal.batch_sizes import sizes_text
 from xla_sweeps.report.terminal.console import warn
@@ -320,8 +318,6 @@ def _is_busy(summary: TrialSummary) -> bool:
 def _show(options: argparse.Namespace, document: object, text: str, busy: Iterable[bool]) -> None:
     """Write an answer as data or as text, which ends with how much of it load contaminated."""
     if options.format == "json":
-        encoded = msgspec.json.encode(document)  # a bound that is infinite becomes null
-        text = msgspec.json.format(encoded, indent=1).decode() + "\n"
-    elif words := busy_words(busy):
-        text += f"\n{words}\n"
-    write_text(text, options.output)
+        return write_json(document, options.output)
+    words = busy_words(busy)
+    write_text(f"{text}\n{words}\n" if words else text, options.output)

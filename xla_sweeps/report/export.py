@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
+
 from xla_sweeps.errors import ConfigError, StoreError
 from xla_sweeps.report.chart import speedup_chart
 from xla_sweeps.schema.row import ComparisonRow
@@ -35,8 +37,9 @@ def write_text(text: str, output: Path | None) -> None:
 
 
 def write_json(document: object, output: Path | None) -> None:
-    """Write plain data as JSON, as `write_text`."""
-    write_text(json.dumps(document, indent=1) + "\n", output)
+    """Write data as JSON in ASCII, as `write_text`; a number that is not finite becomes null."""
+    plain = json.loads(msgspec.json.encode(document))
+    write_text(json.dumps(plain, indent=1) + "\n", output)
 
 
 def require_writable(output: Path | None) -> None:
