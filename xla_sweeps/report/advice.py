@@ -208,8 +208,9 @@ def _imported_words(row: ComparisonRow) -> str:
         more = f"{digits(difference)} samples/s more"
         text = f"published, not measured here: {candidate} runs {more} than eager execution."
     elif speedup is None:
-        rate = f"{candidate} ran at {digits(row.candidate.throughput_samples_per_s)} samples/s"
-        text = f"published, not measured here: {rate}; there is no baseline."
+        ran = row.candidate if row.candidate.throughput_samples_per_s else row.baseline
+        rate = f"{name_of(ran.mode)} ran at {digits(ran.throughput_samples_per_s)} samples/s"
+        text = f"published, not measured here: {rate}; there is no figure beside it."
     else:
         text = fill(
             "published",
