@@ -201,5 +201,5 @@ def test_what_changed_is_told_in_the_lines_of_compare() -> None:
 
 def test_the_report_says_what_a_view_omits_and_what_only_the_page_has() -> None:
     text = text_of("everything", [pair()], 1700)
-    assert "computed from all 1,700 trials. The panels show the runs that W&B shows, 1,000" in text
+    assert "computed from 1,700 trials. The panels show the runs that W&B shows, 1,000" in text
     assert "`dashboard.html` among the summary run's artifacts" in text

@@ -46,7 +46,7 @@ QUESTIONS = {
 EVERYTHING = (
     "The local page (`dashboard.html` among the summary run's artifacts, or `xla-sweeps "
     "dashboard`) has every row, table and interval, and what failed and why.\n\n"
-    "The sentences are computed from all {trials}. The panels show the runs that W&B shows, 1,000 "
+    "The sentences are computed from {trials}. The panels show the runs that W&B shows, 1,000 "
     "at most, without intervals. Their bars are of `speedup_log2`, of throughput (one call at a "
     "time: `latency_speedup`): 0 is no change, 1 is twice as fast, -1 half as fast. Means may be "
     "of different models, and pairs that never pay back or are ambiguous have no calls to pay back."
@@ -169,7 +169,8 @@ def _findings(rows: Sequence[ComparisonRow]) -> str:
     """The findings of the study's tables, and the first of these."""
     told = []
     for one in study.of_rows(rows):
-        told.append(f"**{one.title}.** {escape(one.finding, FINDING)}")
+        dot = "" if one.title.endswith("?") else "."
+        told.append(f"**{one.title}{dot}** {escape(one.finding, FINDING)}")
         if one.key == "fastest":
             told.append("\n".join(table(one.columns, one.lines[:FASTEST])))
             told.append(escape(one.note, FINDING))
