@@ -94,10 +94,15 @@ def test_versions_are_those_that_were_loaded() -> None:
 
 
 def test_telemetry_is_the_extremes_over_processes() -> None:
-    first = {"foreign_cores": 0.1, "gpu_sm_mhz": [1200.0, 1410.0], "gpu_celsius": [40.0, 61.0]}
-    second = {"foreign_cores": 0.4, "gpu_sm_mhz": [1100.0, 1400.0], "gpu_celsius": [40.0, 66.0]}
-    span = GpuSpan(rounds=(0, 9), elapsed_s=1.0, watts=655.0)
-    records = [make_record(contamination=first, gpu=(span,)), make_record(contamination=second)]
+    readings = ((1410.0, 40.0, 655.0), (1200.0, 61.0, None), (1100.0, 66.0, None))
+    first, second, third = (
+        GpuSpan(rounds=(0, 9), elapsed_s=1.0, sm_mhz=clock, celsius=heat, watts=watts)
+        for clock, heat, watts in readings
+    )
+    records = [
+        make_record(contamination={"foreign_cores": 0.1}, gpu=(first, second)),
+        make_record(contamination={"foreign_cores": 0.4}, gpu=(third,)),
+    ]
     assert provenance.telemetry_of(records) == {
         "sm_clock_mhz_low": 1100.0,
         "sm_clock_mhz_high": 1410.0,
@@ -108,7 +113,7 @@ def test_telemetry_is_the_extremes_over_processes() -> None:
     assert set(provenance.telemetry_of([make_record()]).values()) == {None}
 
 
-@pytest.mark.parametrize("value", [["a", 1], [None, 2], [{}, []], [1], "ab", {"a": 1}])
+@pytest.mark.parametrize("value", [["a", 1], None, {}, "ab"])
 def test_telemetry_that_is_no_number_is_not_there(value: Any) -> None:
-    record = make_record(contamination={"gpu_sm_mhz": value, "gpu_celsius": value})
+    record = make_record(contamination={"foreign_cores": value})
     assert set(provenance.telemetry_of([record]).values()) == {None}

@@ -86,24 +86,15 @@ def _assignment(name: str, value: str) -> str:
 
 def telemetry_of(records: Sequence[Record]) -> dict[str, Any]:
     """Extremes over records of the GPU's clock (MHz), heat (°C), power (W) and others' cores."""
-    watts = [span.watts for record in records for span in record.gpu if span.watts]
-    facts = [record.contamination for record in records if record.contamination]
-    clocks = [_pair(fact.get("gpu_sm_mhz")) for fact in facts]
-    heat = [_pair(fact.get("gpu_celsius")) for fact in facts]
-    foreign_cores = [
-        float(fact["foreign_cores"])
-        for fact in facts
-        if isinstance(fact.get("foreign_cores"), int | float)
-    ]
+    spans = [span for record in records for span in record.gpu]
+    clocks = [float(span.sm_mhz) for span in spans if span.sm_mhz is not None]
+    heat = [float(span.celsius) for span in spans if span.celsius is not None]
+    cores = [record.contamination.get("foreign_cores") for record in records]
+    foreign_cores = [float(number) for number in cores if isinstance(number, int | float)]
     return {
-        "sm_clock_mhz_low": min((pair[0] for pair in clocks if pair), default=None),
-        "sm_clock_mhz_high": max((pair[1] for pair in clocks if pair), default=None),
-        "temperature_high": max((pair[1] for pair in heat if pair), default=None),
-        "watts_high": max(watts, default=None),
+        "sm_clock_mhz_low": min(clocks, default=None),
+        "sm_clock_mhz_high": max(clocks, default=None),
+        "temperature_high": max(heat, default=None),
+        "watts_high": max((span.watts for span in spans if span.watts), default=None),
         "foreign_cores": max(foreign_cores, default=None),
     }
-
-
-def _pair(value: Any) -> tuple[float, float] | None:
-    numbers = isinstance(value, list | tuple) and all(isinstance(v, int | float) for v in value)
-    return (float(value[0]), float(value[1])) if numbers and len(value) == 2 else None
