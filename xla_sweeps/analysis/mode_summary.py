@@ -7,15 +7,14 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from xla_sweeps.analysis.estimates import Seconds, counting
-from xla_sweeps.analysis.interval import interval_alone
+from xla_sweeps.analysis.estimates import counting
 from xla_sweeps.analysis.measured import Measured, prepare_s
 from xla_sweeps.analysis.pool import Key
 from xla_sweeps.schema.columns import ModeColumns
 from xla_sweeps.schema.measurement import NOT_REACHED, Agreement, Failure, ModeOutcome, Status
 from xla_sweeps.schema.modes import mode_of
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import COLUMNS, Estimate, Figure, ModeSummary, bands_of
+from xla_sweeps.schema.row import COLUMNS, Figure, ModeSummary, bands_of
 
 _T = TypeVar("_T")
 
@@ -37,7 +36,6 @@ def summarize_mode(trial: Measured, figures: Mapping[Key, Figure], label: str) -
     counted, _ = counting(trial.samples, label)
     status, failure = _mode_status(trial.records, label, measured=bool(counted))
     outcomes = [record.modes[label] for record in trial.counted if label in record.modes]
-    blocks = [one[:, 0] for one in counted]
     agreements = [outcome.agreement for outcome in outcomes if outcome.agreement]
     prepared_s = _median(map(prepare_s, outcomes))
     memory = max(_present(one.steady_memory_bytes or None for one in outcomes), default=None)
@@ -61,8 +59,6 @@ def summarize_mode(trial: Measured, figures: Mapping[Key, Figure], label: str) -
             damaged_cache=next((one.damaged_cache for one in outcomes[::-1]), ""),
         ),
         status=status,
-        trace_s=_median(outcome.trace_s for outcome in outcomes),
-        first_call_s=_median(outcome.first_call_s for outcome in outcomes),
         compile_s=_median(outcome.compile_s for outcome in outcomes),
         steady_memory_bytes=memory,
         rmse_rel=largest[0],
@@ -71,11 +67,9 @@ def summarize_mode(trial: Measured, figures: Mapping[Key, Figure], label: str) -
         host_bound_index=_host_bound_index(outcomes)
         if on_gpu and mode_of(label).entry.queues
         else None,
-        rounds=sum(map(len, blocks)),
-        replicates=len(blocks),
+        rounds=sum(map(len, counted)),
+        replicates=len(counted),
         failure=failure,
-        cv_percent=_cv_percent(blocks),
-        sustained=_estimate_of(figures.get(("sustained", (label,)))),
     )
 
 
@@ -133,22 +127,6 @@ def _host_bound_index(outcomes: Sequence[ModeOutcome]) -> float | None:
         )
     ]
     return min(1.0, statistics.median(shares)) if shares else None
-
-
-def _estimate_of(one: Figure | None) -> Estimate | None:
-    """A figure with its interval, as far as it does not depend on other trials."""
-    if one is None:
-        return None
-    interval = interval_alone(one).map(math.exp)
-    return Estimate(value=interval.estimate, low=interval.low, high=interval.high)
-
-
-def _cv_percent(blocks: Sequence[Seconds]) -> float | None:
-    """The replicates' coefficient of variation, percent: the root of the mean of the squares."""
-    spreads = [
-        float(seconds.var(ddof=1) / seconds.mean() ** 2) for seconds in blocks if seconds.size > 1
-    ]
-    return 100 * math.sqrt(statistics.fmean(spreads)) if spreads else None
 
 
 def _mode_status(

@@ -175,8 +175,9 @@ def _speedup(
             value, verdict = math.exp(figure.mean), Verdict.AMBIGUOUS
             rate = first.columns.throughput_samples_per_s
             absolute = rate * (value - 1) if rate else None
-            if first.sustained and second.sustained:
-                sustained = value * first.sustained.value / second.sustained.value
+            long = [figures.get(("sustained", (mode.label,))) for mode in (first, second)]
+            if long[0] and long[1]:
+                sustained = value * math.exp(long[0].mean) / math.exp(long[1].mean)
     values, errors = (figure.values, figure.errors) if figure else ((), ())
     return SpeedupColumns(
         value=value,
@@ -196,7 +197,7 @@ def _speedup(
         host_bound=(second.host_bound_index or 0.0) > HOST_BOUND_INDEX,
         raw=raw,
         sustained=sustained,
-        cv_percent=second.cv_percent,
+        cv_percent=_cv_percent(counting(samples, second.label)[0]),
     )
 
 
@@ -208,6 +209,13 @@ def _across(figure: Figure | None) -> dict[str, Any]:
     interval = stats.interval_about(figure.mean, math.sqrt(figure.within), freedom=freedom)
     ends = {"": interval.estimate, "_low": interval.low, "_high": interval.high}
     return {f"aa_across{end}": math.exp(value) for end, value in ends.items()}
+
+
+def _cv_percent(counted: Sequence[Seconds]) -> float | None:
+    """The replicates' coefficient of variation, percent: the root of the mean of the squares."""
+    blocks = [call_s[:, 0] for call_s in counted if len(call_s) > 1]
+    spreads = [float(seconds.var(ddof=1) / seconds.mean() ** 2) for seconds in blocks]
+    return 100 * math.sqrt(statistics.fmean(spreads)) if spreads else None
 
 
 def _raw(samples: Sequence[Samples], baseline: str, candidate: str) -> float | None:

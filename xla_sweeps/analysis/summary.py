@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -9,16 +10,18 @@ import msgspec
 import numpy as np
 
 from xla_sweeps.analysis import speedup
+from xla_sweeps.analysis.interval import interval_alone
 from xla_sweeps.analysis.judging import judge_columns
 from xla_sweeps.analysis.measured import counted_rounds, figures_of, measured_of
 from xla_sweeps.analysis.mode_summary import summarize_mode
 from xla_sweeps.analysis.pool import MIN_FLOOR, NOTHING, Key, Pool
+from xla_sweeps.schema.columns import SpeedupColumns
 from xla_sweeps.schema.comparisons import by_role, comparison_pairs, implied_modes, label_modes
 from xla_sweeps.schema.measurement import Flag, Flagged, Status
 from xla_sweeps.schema.modes import Mode
 from xla_sweeps.schema.options import LOCAL
 from xla_sweeps.schema.record import Record
-from xla_sweeps.schema.row import ComparisonRow, Estimate, Figure, TrialSummary, columns_of, row_of
+from xla_sweeps.schema.row import ComparisonRow, Figure, TrialSummary, columns_of, row_of
 
 
 def summarize(records: Sequence[Record], *, pool: Pool | None = NOTHING) -> TrialSummary:
@@ -40,8 +43,8 @@ def summarize(records: Sequence[Record], *, pool: Pool | None = NOTHING) -> Tria
     flags = [str(Flag.BUILD_CHANGED)] if trial.build_changed else []
     flags += [
         str(Flagged(Flag.SUSTAINED_DIFFERS, label))
-        for label, mode in modes.items()
-        if _differs(mode.sustained)
+        for label in trial.labels
+        if _differs(figures.get(("sustained", (label,))))
     ]
     shared = speedup.shared_of(trial.counted, model, also=flags)
     pairs = comparison_pairs(trial.labels) or [("", label) for label in trial.labels]
@@ -113,7 +116,7 @@ def headline_clear(records: Sequence[Record]) -> bool:
     return bool(rows) and all(row.speedup.verdict.is_clear for row in rows)
 
 
-def decomposition(summary: TrialSummary) -> dict[str, Estimate]:
+def decomposition(summary: TrialSummary) -> dict[str, SpeedupColumns]:
     """The steps from eager to each candidate, `eager -> graph` and `graph -> xla`, as speedups."""
     steps = {}
     labels = by_role(mode.label for mode in summary.modes)
@@ -121,14 +124,13 @@ def decomposition(summary: TrialSummary) -> dict[str, Estimate]:
     for row in summary.comparisons:
         first = row.baseline.mode == eager and row.candidate.mode in graphs
         if row.speedup.value is not None and (first or row.headline):
-            steps[f"{row.baseline.mode} -> {row.candidate.mode}"] = Estimate(
-                value=row.speedup.value, low=row.speedup.low, high=row.speedup.high
-            )
+            steps[f"{row.baseline.mode} -> {row.candidate.mode}"] = row.speedup
     return dict(sorted(steps.items()))
 
 
-def _differs(sustained: Estimate | None) -> bool:
+def _differs(sustained: Figure | None) -> bool:
     """True if the whole interval lies more than 1 % from no difference."""
-    if sustained is None or sustained.low is None or sustained.high is None:
-        return False
-    return sustained.low > 1 + MIN_FLOOR or sustained.high < 1 / (1 + MIN_FLOOR)
+    interval = interval_alone(sustained).map(math.exp) if sustained else None
+    return interval is not None and (
+        interval.low > 1 + MIN_FLOOR or interval.high < 1 / (1 + MIN_FLOOR)
+    )

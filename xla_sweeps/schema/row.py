@@ -22,14 +22,6 @@ from xla_sweeps.schema.record import ModelFacts
 from xla_sweeps.schema.trial_columns import TrialColumns
 
 
-class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """A positive figure with its 95 % confidence interval; low and high may be None."""
-
-    value: float
-    low: float | None
-    high: float | None
-
-
 class Figure(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     """A figure of one mode or of a pair over the replicates of a trial, as logarithms.
 
@@ -77,13 +69,9 @@ class ModeSummary(ModeState, frozen=True, kw_only=True):
         host_bound_index: share of a single call's time that passes until it is enqueued; None on a
             CPU, where calls do not queue.
         steady_memory_bytes: the most that the device's allocator had handed out in steady calls.
-        sustained: time of a call of the mode alone and for long / in turns with the others.
-        cv_percent: coefficient of variation of the uncontaminated blocks within a replicate.
     """
 
     columns: ModeColumns
-    trace_s: float | None
-    first_call_s: float | None
     compile_s: float | None
     steady_memory_bytes: int | None
     rmse_rel: float | None
@@ -91,8 +79,6 @@ class ModeSummary(ModeState, frozen=True, kw_only=True):
     host_bound_index: float | None
     rounds: int
     replicates: int
-    cv_percent: float | None = None
-    sustained: Estimate | None = None
     allowed_rel: float | None = None
 
     def __repr__(self) -> str:
