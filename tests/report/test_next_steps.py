@@ -103,7 +103,7 @@ def test_only_the_words_of_the_model_are_explained() -> None:
 
 
 def test_a_trial_has_one_caveat_and_names_the_other_flags() -> None:
-    flags = (*map(Flagged, ("host_bound", "no_reference")), Flagged("warmup_not_stationary", "xla"))
+    flags = (*map(Flagged, ("calibrated", "no_reference")), Flagged("warmup_not_stationary", "xla"))
     text = trial_text(make_record({"graph": 0.2, "xla": 0.1}, flags=flags))
     (caveat,) = (line for line in text.splitlines() if line.startswith("! "))
     assert caveat.startswith("! warmup_not_stationary: ")

@@ -110,7 +110,6 @@ FLAG_TEXTS: dict[str, str] = {
     Flag.NOT_CONVERGED: "rounds or time ran out before the interval was as narrow as required",
     Flag.WARMUP_NOT_STATIONARY: "the mode's speed still changed when warm-up ended or over the "
     "rounds, while that of the other modes did not",
-    Flag.HOST_BOUND: "the device waits for the host",
     Flag.QUEUE_FILL: "filling the device's queue and draining it takes more than 1 % of a block: "
     "calls are so long that a block has few",
     Flag.SUSTAINED_DIFFERS: "alone and for long, a mode runs at another speed than in turns with "

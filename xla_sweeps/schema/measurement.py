@@ -117,7 +117,6 @@ class Flag(StrEnum):
 
     NOT_CONVERGED = "not_converged"
     WARMUP_NOT_STATIONARY = "warmup_not_stationary"
-    HOST_BOUND = "host_bound"
     QUEUE_FILL = "queue_fill"
     SUSTAINED_DIFFERS = "sustained_differs"
     CONTAINS_XLA = "contains_xla"
