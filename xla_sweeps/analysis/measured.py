@@ -21,7 +21,7 @@ from xla_sweeps.analysis.interval import (
 )
 from xla_sweeps.analysis.pool import ACROSS, Key
 from xla_sweeps.schema.comparisons import by_role, comparison_pairs, is_aa_pair
-from xla_sweeps.schema.measurement import Flag, ModeOutcome, Round, Status
+from xla_sweeps.schema.measurement import Energy, Flag, ModeOutcome, Round, Status
 from xla_sweeps.schema.modes import Entry, Mode, mode_of
 from xla_sweeps.schema.record import Record, build_of, newest
 from xla_sweeps.schema.row import Figure
@@ -229,7 +229,7 @@ def energy_of(records: Sequence[Record], label: str) -> Figure | None:
             for one in record.modes[label].energy
             if one.calls and not one.dirty
         ]
-        for record in _with_energy(records)
+        for record, _ in _with_energy(records)
         if label in record.modes
     ]
     return _figure_of_passes("energy", (label,), passes)
@@ -238,9 +238,8 @@ def energy_of(records: Sequence[Record], label: str) -> Figure | None:
 def idle_power_of(records: Sequence[Record]) -> Figure | None:
     """Watts of the device before the modes ran alone."""
     passes = [
-        [one.joules / one.elapsed_s for one in record.energy.idle if not one.dirty]
-        for record in _with_energy(records)
-        if record.energy
+        [one.joules / one.elapsed_s for one in energy.idle if not one.dirty]
+        for _, energy in _with_energy(records)
     ]
     return _figure_of_passes("idle_power", (), passes)
 
@@ -248,18 +247,19 @@ def idle_power_of(records: Sequence[Record]) -> Figure | None:
 def source_of(records: Sequence[Record]) -> str:
     """The counter that gave the figures, or why there are none; "" where none were asked for."""
     asked = [record for record in records if record.energy]
-    for record in reversed(_with_energy(asked)):
+    for record, energy in reversed(_with_energy(asked)):
         clean = [sum(not one.dirty for one in mode.energy) for mode in record.modes.values()]
-        if record.energy and any(count >= _LEAST_PASSES for count in clean):
-            return record.energy.counter
+        if any(count >= _LEAST_PASSES for count in clean):
+            return energy.counter
     problems = [record.energy.problem for record in asked if record.energy]
     passes = [one for record in asked for mode in record.modes.values() for one in mode.energy]
     reasons = [*(one.dirty for one in passes if one.dirty), *filter(None, problems)]
     return f"{NOT_AVAILABLE}{(reasons or ['no mode was measured'])[-1]}" if asked else ""
 
 
-def _with_energy(records: Iterable[Record]) -> list[Record]:
-    return [record for record in records if record.energy and not record.energy.problem]
+def _with_energy(records: Iterable[Record]) -> list[tuple[Record, Energy]]:
+    energies = ((record, record.energy) for record in records)
+    return [(record, energy) for record, energy in energies if energy and not energy.problem]
 
 
 def _figure_of_passes(
