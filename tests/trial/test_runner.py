@@ -18,6 +18,7 @@ from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import Settings, settings_of
 from xla_sweeps.errors import ConfigError, LockedError, StoreError
 from xla_sweeps.report.terminal.progress import TrialProgress
+from xla_sweeps.schema.backend import default_backend
 from xla_sweeps.schema.measurement import Flagged, Status
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.trial import Runtime
@@ -272,7 +273,7 @@ def test_auto_clustering_on_a_cpu_gets_its_flag_before_tensorflow_loads(
     def flags(modes: str) -> str:
         words = ["device=cpu", f"results_dir={tmp_path}", f"modes=[{modes}]"]
         asked = settings_of(compose_config(words), environ={})
-        return worker_environment(asked.trial, asked.device)["TF_XLA_FLAGS"]
+        return worker_environment(asked.trial, asked.device, default_backend())["TF_XLA_FLAGS"]
 
     assert flags("graph,autocluster") == "--mine --tf_xla_cpu_global_jit"
     assert flags("graph,xla") == "--mine"
@@ -293,7 +294,7 @@ def test_a_trials_flags_follow_those_of_the_environment(
         onednn=False,
     )
     trial = replace(asked.trial, modes=("autocluster",), runtime=runtime)
-    child = worker_environment(trial, asked.device)
+    child = worker_environment(trial, asked.device, default_backend())
     assert child["XLA_FLAGS"] == "--xla_mine=1 --xla_b=true"
     assert child["TF_XLA_FLAGS"] == "--tf_xla_cpu_global_jit=true"
     assert (child["TF_NUM_INTRAOP_THREADS"], child["TF_ENABLE_ONEDNN_OPTS"]) == ("1", "0")

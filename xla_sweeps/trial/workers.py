@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from xla_sweeps.errors import StoreError
-from xla_sweeps.schema.backend import Backend, backend_named, backends_of
+from xla_sweeps.schema.backend import Backend, backend_named
 from xla_sweeps.schema.measurement import Failure, Phase, Status
 from xla_sweeps.schema.modes import mode_of
 from xla_sweeps.schema.trial import Timeouts, Trial
@@ -68,11 +68,8 @@ class RequestFailed(Exception):
         super().__init__(failure.message)
 
 
-def worker_environment(
-    trial: Trial, device: Device, backend: Backend | None = None
-) -> dict[str, str]:
-    """The complete environment of a worker; default: of the trial's first backend."""
-    backend = backend or backends_of(trial)[0]
+def worker_environment(trial: Trial, device: Device, backend: Backend) -> dict[str, str]:
+    """The complete environment of a trial's worker of a backend."""
     variables = child_environment(os.environ, device=device, backend=backend)
     return variables | dict(backend.environment(trial, variables))
 

@@ -19,6 +19,7 @@ from xla_sweeps.backends.tensorflow.modes import ModeExecutable
 from xla_sweeps.backends.tensorflow.operations import fingerprint
 from xla_sweeps.config.compose import compose_config
 from xla_sweeps.config.settings import settings_of
+from xla_sweeps.schema.backend import default_backend
 from xla_sweeps.schema.modes import MODES
 from xla_sweeps.schema.trial import Runtime
 from xla_sweeps.trial.workers import worker_environment
@@ -89,7 +90,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         inter_threads=3,
         onednn=False,
     )
-    own = worker_environment(replace(TRIAL, runtime=runtime), asked.device)
+    own = worker_environment(replace(TRIAL, runtime=runtime), asked.device, default_backend())
     own |= {"PYTHONHASHSEED": "2", "PYTHONPATH": f"{ROOT}:{SUPPORT}"}
     code = CODE.replace("FOLDER", repr(str(Path(__file__).parent)))
     done = run_program(sys.executable, "-c", code, more=own)
