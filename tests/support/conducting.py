@@ -25,7 +25,7 @@ from xla_sweeps.trial.gpu import GpuWatch
 from xla_sweeps.trial.monitor import Sampler
 from xla_sweeps.trial.replicate import ReplicateResult, Screen, Setting
 from xla_sweeps.trial.rounds import Progress
-from xla_sweeps.trial.tracking import NoTracker, RunHeader, TrackerReport
+from xla_sweeps.trial.tracking import RunHeader, Tracker, TrackerReport
 from xla_sweeps.trial.workers import WorkerCommand
 
 EIGHT = replace(EFFORT, rounds_min=8)
@@ -73,7 +73,7 @@ class QuietMachine(Sampler):
         yield self
 
 
-class Notes(Screen, NoTracker):
+class Notes(Screen, Tracker):
     """A screen and a tracker that keep what they are told, and can react to it.
 
     Attributes:

@@ -11,12 +11,12 @@ from factories import CONFIG, TRIAL_ID, asked, config_of
 from wandb_runs import FIRST, SUMMARY, header
 
 from xla_sweeps.schema.options import BY_NAME
-from xla_sweeps.trial.tracking import NoTracker, TrackerReport, run_header, tracker_named
+from xla_sweeps.trial.tracking import Tracker, TrackerReport, run_header, tracker_named
 
 
 def test_the_tracker_none_does_nothing(tmp_path: Path) -> None:
     tracker = tracker_named("none")
-    assert isinstance(tracker, NoTracker)
+    assert type(tracker) is Tracker
     tracker.open(header(tmp_path))
     assert tracker.finish([FIRST], SUMMARY, exit_code=0) == TrackerReport(place="", complete=True)
     assert list(tmp_path.iterdir()) == []

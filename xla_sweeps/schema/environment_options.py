@@ -10,7 +10,7 @@ from xla_sweeps.schema.trial import Timeouts
 TRACKERS = {
     "wandb_offline": ("xla_sweeps.report.wandb.tracker:offline_tracker", "no account"),
     "wandb": ("xla_sweeps.report.wandb.tracker:online_tracker", "online"),
-    "none": ("xla_sweeps.trial.tracking:NoTracker", ""),
+    "none": ("xla_sweeps.trial.tracking:Tracker", ""),
 }
 """Maker of each tracker, imported when it is chosen; and its meaning, unless its name says it."""
 

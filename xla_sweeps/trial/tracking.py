@@ -10,7 +10,7 @@ import pkgutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from xla_sweeps.schema.backend import Backend, backends_of
 from xla_sweeps.schema.comparisons import headline_candidates, headline_of, is_told_by
@@ -153,8 +153,8 @@ class TrackerReport:
     warnings: tuple[str, ...] = ()
 
 
-class Tracker(Protocol):
-    """One run of one trial. Every call returns quickly, however slow the server is.
+class Tracker:
+    """One run of one trial; this one does nothing. Every call returns quickly, whatever the server.
 
     Attributes:
         title: what the place of a run is called; "" for the tracker's name.
@@ -168,14 +168,12 @@ class Tracker(Protocol):
         Raises:
             ConfigError: the message says what to do.
         """
-        return
 
     def open(self, header: RunHeader) -> None:
         """Start opening the run; returns before a connection exists."""
 
     def begin(self) -> None:
         """Open the run's place, unless it is: a model is built, so there is something to keep."""
-        return
 
     def log_rounds(
         self,
@@ -196,7 +194,7 @@ class Tracker(Protocol):
     def finish(
         self, records: Sequence[Record], summary: TrialSummary | None, *, exit_code: int
     ) -> TrackerReport:
-        """Write the summary and close the run, within `finish_timeout_s`; here nothing."""
+        """Write the summary and close the run, within `finish_timeout_s`."""
         return TrackerReport(place="", complete=True)
 
 
@@ -204,7 +202,3 @@ def tracker_named(name: str) -> Tracker:
     """The tracker with that name; its module is imported here."""
     tracker: Tracker = pkgutil.resolve_name(TRACKERS[name][0])()
     return tracker
-
-
-class NoTracker(Tracker):
-    """A tracker that does nothing."""
