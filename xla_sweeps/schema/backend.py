@@ -71,7 +71,6 @@ class Backend:
         flags: variables that hold flags, by option.
         words: flags whose value is a word, and that somebody else's file may set (`is_harmless`).
         failures: errors that it is known for; the first that matches is reported.
-        wrapper: beginning of a first line that says nothing of an error, or "".
         libraries: those that build models that it runs; all where it names none.
         lacks: precisions in which it cannot train, with the reason.
     """
@@ -99,7 +98,6 @@ class Backend:
     flags: Mapping[str, str] = field(default_factory=dict)
     words: frozenset[str] = frozenset()
     failures: tuple[KnownFailure, ...] = ()
-    wrapper: str = ""
     libraries: tuple[str, ...] = ()
     lacks: Mapping[str, str] = field(default_factory=dict)
 

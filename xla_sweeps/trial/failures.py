@@ -12,7 +12,7 @@ import signal
 from collections.abc import Collection
 from functools import partial
 
-from xla_sweeps.schema.backend import Backend, backends
+from xla_sweeps.schema.backend import Backend
 from xla_sweeps.schema.measurement import Failure, Phase, Status
 from xla_sweeps.system.installation import install
 
@@ -27,6 +27,9 @@ _MARKUP = re.compile(
     r"|during context \[Unknown\]: | \[Op:[^\]]*\](?: name: ?\S*)?"
 )
 """What frameworks put around a message for their own developers."""
+
+WRAPPER = "Exception encountered when calling"
+"""Beginning of a first line in which Keras says nothing of an error."""
 
 _LONG = 160
 _FIRST_SENTENCE = re.compile(r"(.{20,}?[.!])\s+[A-Z]")
@@ -241,12 +244,11 @@ def signal_name(exit_code: int) -> str:
 
 
 def first_line(text: str) -> str:
-    """The first informative line, shortened; a framework's wrapper around an error is skipped."""
+    """The first informative line, shortened; Keras's wrapper around an error is skipped."""
     plain = _MARKUP.sub("", text)
     lines = [line.strip() for line in plain.splitlines() if line.strip()]
-    for wrapper in (backend.wrapper for backend in backends() if backend.wrapper):
-        if len(lines) > 1 and lines[0].startswith(wrapper):
-            lines[0] = f"{lines[1]} (in {lines[0].removeprefix(wrapper).strip().rstrip('.')})"
+    if len(lines) > 1 and lines[0].startswith(WRAPPER):
+        lines[0] = f"{lines[1]} (in {lines[0].removeprefix(WRAPPER).strip().rstrip('.')})"
     line = lines[0] if lines else "no message"
     return line if len(line) <= _LINE_LIMIT else line[: _LINE_LIMIT - 1] + "…"
 

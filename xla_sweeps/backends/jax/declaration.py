@@ -67,5 +67,4 @@ BACKEND = Backend(
     failures=_FAILURES,
     libraries=("keras", "keras_hub", "examples", "local"),
     lacks={Precision.MIXED_FLOAT16: "its loss scaling is not supported"},
-    wrapper="Exception encountered when calling",
 )

@@ -160,5 +160,4 @@ BACKEND = Backend(
     flags=_FLAGS,
     words=frozenset({"xla_cpu_max_isa", "xla_disable_hlo_passes", "tf_xla_ops_to_cluster"}),
     failures=_FAILURES,
-    wrapper="Exception encountered when calling",
 )

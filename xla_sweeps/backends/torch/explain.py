@@ -26,7 +26,7 @@ from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.explanation import Break, Capture, Explanation, Work
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Mode
-from xla_sweeps.trial.failures import error_line
+from xla_sweeps.trial.failures import WRAPPER, error_line
 from xla_sweeps.worker.backend import Tell
 from xla_sweeps.worker.lines import line_of
 
@@ -42,7 +42,7 @@ LACKS = {
 _TELLS_NOTHING = (
     "The error above occurred when calling",
     "RuntimeError when making fake tensor call",
-    BACKEND.wrapper,
+    WRAPPER,
 )
 """Beginnings of first lines that name no reason; the error inside has it."""
 
