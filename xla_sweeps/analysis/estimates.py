@@ -155,7 +155,7 @@ class Samples:
                 label, share = block.mode, block.fill_ns / block.elapsed_ns
                 self.fill_shares[label] = max(share, self.fill_shares.get(label, 0.0))
                 of_label = timed.setdefault(label, [_NOTHING + _NOTHING] * len(rounds))
-                stream = _of_stream(block)
+                stream = block.call_s, _UNKNOWN if block.input is None else block.input
                 of_label[place] = stream + _of_singles(block, stream, one.round)
         self._timed = {label: np.array(blocks).T for label, blocks in timed.items()}
         self._quiet = np.array([not one.dirty for one in rounds], dtype=bool)
@@ -184,11 +184,6 @@ class Samples:
 
 
 _NOTHING = (math.nan, _UNKNOWN)
-
-
-def _of_stream(block: Block) -> tuple[float, int]:
-    """Seconds of a call in a block, and its input."""
-    return block.call_s, _UNKNOWN if block.input is None else block.input
 
 
 def _of_singles(block: Block, stream: tuple[float, int], number: int) -> tuple[float, int]:

@@ -241,20 +241,14 @@ def deterministic(first: Outputs, second: Outputs) -> bool:
 
 def other_shapes(outputs: Outputs, eager: Outputs) -> Agreement | None:
     """The verdict where the outputs' shapes, or kinds of numbers, are not eager's; else None."""
-    for name, facts in (("shapes", _shapes_of), ("types", _kinds_of)):
-        given, wanted = facts(outputs), facts(eager)
+    sides = (outputs, eager)
+    shapes = [[array.shape for array in heads] for heads in sides]
+    kinds = [[_KINDS.get(array.dtype.type, "float") for array in heads] for heads in sides]
+    for name, (given, wanted) in (("shapes", shapes), ("types", kinds)):
         if given != wanted:
             reason = f"the outputs' {name} differ: {given} instead of {wanted}"
             return Agreement(rmse_rel=None, top1_match=None, ok=False, reason=reason)
     return None
-
-
-def _shapes_of(outputs: Outputs) -> list[tuple[int, ...]]:
-    return [array.shape for array in outputs]
-
-
-def _kinds_of(outputs: Outputs) -> list[str]:
-    return [_KINDS.get(array.dtype.type, "float") for array in outputs]
 
 
 _WIDEST = {"b": np.int8, "i": np.int64, "u": np.int64}
