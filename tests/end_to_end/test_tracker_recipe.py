@@ -35,7 +35,7 @@ class SummaryFile(Tracker):
     def finish(self, records, summary, *, exit_code):
         content = run_content(self.header, records, summary, exit_code=exit_code)
         path = self.header.results_dir / "summary.json"
-        path.write_text(json.dumps({"project": self.header.project, **content["summary"]}))
+        path.write_text(json.dumps({"project": self.header.tracker.project, **content["summary"]}))
         return TrackerReport(place=str(path.absolute()), complete=True)
 """
 

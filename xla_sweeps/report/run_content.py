@@ -67,7 +67,7 @@ def run_content(
     """Everything in a finished run: history rows, summary, histograms, notes, logs, exit code."""
     samples, rows = summary.trial.samples if summary else 1, list[dict[str, Any]]()
     for record in records:
-        gpu, modes = record.gpu if header.telemetry else None, record.trial.modes
+        gpu, modes = record.gpu if header.tracker.telemetry else None, record.trial.modes
         rows += history_rows(
             record.replicate, record.rounds, batch_size=samples, modes=modes, gpu=gpu
         )

@@ -40,12 +40,7 @@ class RunHeader:
     scalars: Mapping[str, Any]
     tags: Sequence[str]
     results_dir: Path
-    project: str
-    entity: str | None = None
-    group: str | None = None
-    notes: str | None = None
-    job_type: str = "trial"
-    telemetry: bool = False
+    tracker: TrackerSettings
     connect_timeout_s: float = 20.0
     finish_timeout_s: float = 60.0
 
@@ -86,12 +81,7 @@ def run_header(
         },
         tags=(model.family, model.source, device_kind, *tracker.tags),
         results_dir=results_dir,
-        project=tracker.project,
-        entity=tracker.entity,
-        group=tracker.group,
-        notes=tracker.notes,
-        job_type=tracker.job_type or "trial",
-        telemetry=tracker.telemetry,
+        tracker=tracker,
     )
 
 

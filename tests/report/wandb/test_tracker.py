@@ -55,7 +55,7 @@ def test_an_offline_run_contains_config_history_and_summary(
 ) -> None:
     monkeypatch.setenv("WANDB_API_KEY", API_KEY)
     own = {"run_name": "mine", "notes": "a new driver", "job_type": "nightly", "tags": ["night"]}
-    report = tracked(offline_tracker(), header(tmp_path, tracker=own, group="my-sweep"))
+    report = tracked(offline_tracker(), header(tmp_path, tracker={**own, "group": "my-sweep"}))
     assert report.complete
     assert report.warnings == ()
     assert Path(report.place).name.startswith("offline-run-")

@@ -179,14 +179,15 @@ class Session:
         under_agent = bool(os.environ.get("WANDB_SWEEP_ID")) and not header.get("run_id")
         folder = Path(header["wandb_dir"])
         folder.mkdir(parents=True, exist_ok=True)
-        place = {} if under_agent else {"project": header["project"], "entity": header["entity"]}
+        asked = header["tracker"]
+        place = {} if under_agent else {"project": asked["project"], "entity": asked["entity"]}
         self.run = wandb.init(
             id=None if under_agent else header.get("run_id") or header["own_run_id"],
             resume="allow",
-            group=header["group"],
+            group=asked["group"],
             name=header["name"],
-            job_type=header["job_type"],
-            notes=header["notes"],
+            job_type=asked["job_type"] or "trial",
+            notes=asked["notes"],
             tags=[tag[:64] for tag in dict.fromkeys(header["tags"]) if tag],
             dir=folder,
             settings=client_settings(mode, header),
@@ -194,7 +195,7 @@ class Session:
         )
         # The last round is no result: only estimates are in the summary.
         self.run.define_metric("round", summary="none")
-        telemetry = run_content.TELEMETRY if header["telemetry"] else ()
+        telemetry = run_content.TELEMETRY if asked["telemetry"] else ()
         for name in (
             *run_content.ROUND_KEYS,
             *telemetry,
@@ -255,8 +256,8 @@ def rows_on_server(header: dict[str, Any], deadline: float) -> set[Place]:
             could duplicate some.
     """
     api = wandb.Api(timeout=max(1, int(header["connect_timeout_s"])))
-    entity = header["entity"] or api.default_entity
-    path = f"{entity}/{header['project']}/{header['run_id']}"
+    entity = header["tracker"]["entity"] or api.default_entity
+    path = f"{entity}/{header['tracker']['project']}/{header['run_id']}"
     while True:
         try:
             rows, counted = history_of(api.run(path))

@@ -140,6 +140,7 @@ def headers_of(
         header, unusable = try_trial(results_dir / "records" / trial, read)
         problems += unusable
         if header is not None:
-            owner = entity or header.entity
-            headers[trial] = replace(header, project=project or header.project, entity=owner)
+            own = header.tracker
+            own = replace(own, project=project or own.project, entity=entity or own.entity)
+            headers[trial] = replace(header, tracker=own)
     return headers, problems

@@ -85,7 +85,7 @@ class WandbTracker(Tracker):
             rounds,
             batch_size=batch_size,
             modes=self._header.modes,
-            gpu=gpu if self._header.telemetry else None,
+            gpu=gpu if self._header.tracker.telemetry else None,
         )
         number = self._helper.order("log", rows=rows)
         if self._responsive:
@@ -179,7 +179,7 @@ class Noted(msgspec.Struct, kw_only=True, omit_defaults=True):
 def marker_path(header: RunHeader) -> Path:
     """The file that notes which replicates of a trial the server has."""
     host = urlparse(base_url()).hostname or "wandb"
-    place = "_".join((host, header.entity or "default", header.project))
+    place = "_".join((host, header.tracker.entity or "default", header.tracker.project))
     safe = re.sub(r"[^A-Za-z0-9_.-]", "_", place)
     return header.results_dir / "published" / safe / f"{header.trial_id}.json"
 
