@@ -38,6 +38,7 @@ from benchmarks.simulated_sweeps import (
     Case,
     World,
     counts,
+    discoveries,
     figure,
     latencies,
     levels,
@@ -59,7 +60,6 @@ from xla_sweeps.analysis.interval import (
     judge,
     reach_of,
 )
-from xla_sweeps.analysis.overview import discoveries
 from xla_sweeps.analysis.pool import MIN_FLOOR, NOTHING
 from xla_sweeps.analysis.trust import NOMINAL, UNTRUSTED_BELOW
 from xla_sweeps.schema.row import Figure

@@ -29,7 +29,12 @@ from xla_sweeps.analysis.interval import (
     figure_of,
 )
 from xla_sweeps.analysis.pool import Pool, prior_of
-from xla_sweeps.analysis.stats import log_quantile, signed_rank_interval
+from xla_sweeps.analysis.stats import (
+    FALSE_DISCOVERY_RATE,
+    log_quantile,
+    q_values,
+    signed_rank_interval,
+)
 from xla_sweeps.schema.row import Figure
 
 SPREADS = (0.0, 0.005, 0.01, 0.02)
@@ -202,3 +207,9 @@ def single(world: World, times: Sequence[int], name: str, spread: float) -> list
 def moved(one: Figure, shift: float) -> Figure:
     """The figure, with all its logs shifted."""
     return replace(one, mean=one.mean + shift)
+
+
+def discoveries(p_values: Numbers) -> int:
+    """Number of hypotheses rejected at `FALSE_DISCOVERY_RATE`; NaN is none."""
+    rates = np.array(q_values(p_values[~np.isnan(p_values)].tolist()))
+    return int(np.count_nonzero(rates <= FALSE_DISCOVERY_RATE * (1 + 1e-12)))

@@ -21,9 +21,8 @@ import argparse
 import numpy as np
 from msgspec.structs import replace
 
-from benchmarks.simulated_sweeps import DUPLICATES, ROUND_NOISE, SPREADS, Case, figure
+from benchmarks.simulated_sweeps import DUPLICATES, ROUND_NOISE, SPREADS, Case, discoveries, figure
 from xla_sweeps.analysis.interval import errors_of, judge, reach_of
-from xla_sweeps.analysis.overview import discoveries
 from xla_sweeps.analysis.pool import NOTHING, Pool, prior_of
 from xla_sweeps.schema.row import Figure
 

@@ -1,4 +1,4 @@
-"""Many rows as one answer: counts, means, discoveries, ranks, against a second computation."""
+"""Many rows as one answer: counts, means, ranks, against a second computation."""
 
 from __future__ import annotations
 
@@ -103,7 +103,3 @@ def test_a_pair_that_never_breaks_even_counts_as_infinite_in_the_median() -> Non
     unknown = overview([row(2.0, compile_s_extra=None, break_even_calls=None)])
     assert unknown.median_break_even_calls is unknown.median_extra_compile_s is None
     assert unknown.never == 0
-
-
-def test_a_single_replicate_is_a_discovery_where_its_difference_is_large() -> None:
-    assert overview([row(3.0), row(1.02, model="n")]).discoveries == 1

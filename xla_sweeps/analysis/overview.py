@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from xla_sweeps.analysis import stats
-from xla_sweeps.analysis.interval import Numbers
 from xla_sweeps.analysis.ranking import SETTING, number
 from xla_sweeps.schema.columns import MEASURED, Verdict
 from xla_sweeps.schema.comparisons import by_count, headline_of
@@ -28,7 +26,7 @@ PREFERENCE = ("replicates", "measured_at", "trial_id")
 
 _SIDES = ("origin", "scenario", "baseline", "candidate")
 
-_FIGURES = ("speedup", "p_value", "compile_s_extra", "break_even_calls")
+_FIGURES = ("speedup", "compile_s_extra", "break_even_calls")
 
 LIKE = ("device", *SETTING)
 """Columns that rows must share to have a mean or a cost of all of them."""
@@ -53,7 +51,6 @@ class Overview:
             highest speedup.
         spread_low, spread_high: between which 8 of 10 of the speedups lie (the 10th and the 90th
             percentile); None for fewer than eight models.
-        discoveries: differences past the floor at a false discovery rate of 5 %.
         priced: pairs with a compile time of which it is known whether they gain: not ambiguous.
         median_break_even_calls: of these; one that is slower or equivalent never pays back, and
             counts as infinitely many calls. None where that is the median, or nothing is known.
@@ -78,7 +75,6 @@ class Overview:
     geomean: float | None
     spread_low: float | None
     spread_high: float | None
-    discoveries: int
     median_extra_compile_s: float | None
     priced: int
     median_break_even_calls: float | None
@@ -172,7 +168,6 @@ def overview_of(columns: Mapping[str, Sequence[Any]], *, baseline: str = "") -> 
         geomean=mean if is_alike else None,
         spread_low=spread_low if is_alike else None,
         spread_high=spread_high if is_alike else None,
-        discoveries=discoveries(np.array([row["p_value"] for row in compared], dtype=float)),
         median_extra_compile_s=extra_s if is_alike else None,
         priced=len(priced),
         median_break_even_calls=median if is_alike and math.isfinite(median) else None,
@@ -200,9 +195,3 @@ def spread(values: Sequence[float], models: int) -> tuple[float | None, float | 
         return None, None
     low, high = np.quantile(values, [0.1, 0.9])
     return float(low), float(high)
-
-
-def discoveries(p_values: Numbers) -> int:
-    """Number of hypotheses rejected at `stats.FALSE_DISCOVERY_RATE`; NaN is none."""
-    q_values = np.array(stats.q_values(p_values[~np.isnan(p_values)].tolist()))
-    return int(np.count_nonzero(q_values <= stats.FALSE_DISCOVERY_RATE * (1 + 1e-12)))
