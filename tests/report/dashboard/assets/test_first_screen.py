@@ -110,6 +110,58 @@ def test_a_row_for_each_device_has_its_own_figures(show: Show, study: Studies) -
             assert float(shown.split()[-1].rstrip("×*~")) == pytest.approx(wanted, abs=0.006)
 
 
+TOLD: dict[str, tuple[list[tuple[str, float, int, Row]], list[str]]] = {
+    "Mixed CPU": (
+        [
+            *(("Won", 1.5, 1, {}), ("Won", 1.3, 8, {}), ("Lost", 0.5, 1, {})),
+            *(("Lost", 0.6, 8, {}), ("Both", 1.4, 1, {}), ("Both", 0.7, 8, {})),
+        ],
+        [
+            "▲ 3 faster|▼ 3 slower",
+            "1.30–1.50× Won|0.500–0.600× Lost|0.700–1.40× Both",
+            "Compiling takes 2.00 s to 7.00 s longer; 6 of 6 never pay it back.",
+        ],
+    ),
+    "One GPU": (
+        [("a", 2.0, 1, {}), ("b", 1.0, 1, {}), ("c", 8.0, 1, {})],
+        [
+            "▲ 2 faster|■ 1 equivalent",
+            "2.52× (1.00–8.00×) float32",
+            "Compiling takes 3.00 s longer; most never pay it back.",
+        ],
+    ),
+    "Two GPU": (
+        [("a", 1.2, 1, {}), ("b", 1.5, 8, {}), ("c", 2.0, 1, {"tf32": 1})],
+        [
+            "▲ 3 faster",
+            "1.20–1.50× float32|2.00× TF32",
+            "Compiling takes 2.00 s to 4.00 s longer; 3 of 3 never pay it back.",
+        ],
+    ),
+}
+"""The family, speedup, batch size and further columns of each row of a device; what it shows."""
+
+
+def test_a_device_shows_its_precisions_or_mixed_families_and_what_compiling_costs(
+    show: Show,
+) -> None:
+    rows = [
+        base_row(trial_id=f"{name}{place:08}", device=name, model=family, family=family)
+        | compared(100.0, 100 * speedup, 0.002)
+        | {"batch_size": batch, "compile_s_extra": 2.0 + place, **more}
+        for name, (measured, _) in TOLD.items()
+        for place, (family, speedup, batch, more) in enumerate(measured)
+    ]
+    browser = show(rows)
+    cells = browser.evaluate(
+        """[...document.querySelectorAll('.devices tbody tr')].map((row) =>
+          [...row.cells].map((cell) => [...cell.querySelectorAll(
+            '.entry, div:not(.shares, .legend)')].map((one) => one.innerText.trim()).join('|')
+              || cell.innerText.trim()))"""
+    )
+    assert [line[2:5] for line in cells] == [said for _, said in TOLD.values()]
+
+
 def test_one_model_on_one_device_has_an_answer_its_modes_and_costs(show: Show) -> None:
     rows = [
         *three_modes(),
