@@ -133,18 +133,6 @@ def test_a_sweep_shows_its_results_and_the_same_command_again_measures_nothing(
     assert planned.count_unmeasured(tmp_path / "results") == 1
 
 
-@pytest.mark.exhaustive  # daily: the same of a trial that dies; test_outcomes.py has each status
-def test_a_failure_is_retried_as_often_as_the_policy_allows_and_counted_by_class(
-    tmp_path: Path,
-) -> None:
-    definition(tmp_path, model={"value": "resnet50"})
-    done = sweep(tmp_path, worker="raise:xla")
-    assert done.returncode == 0, "all trials are final"
-    assert done.stdout.startswith("mine: 1 trial: 1 compile_error\n")
-    assert "1 compile_error: " in done.stdout.split("\n", 1)[1]
-    assert len(records(tmp_path)) == 2
-
-
 def test_a_trial_whose_process_is_killed_twice_is_left_and_measured_by_the_next_run(
     tmp_path: Path,
 ) -> None:

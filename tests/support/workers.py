@@ -31,7 +31,6 @@ LONGEST = (
     "tests/sweeps/test_driver.py",
     "tests/trial/test_conductor.py",
     "tests/end_to_end/test_endings.py",
-    "tests/end_to_end/test_wandb_agent.py",
     "tests/api/test_shipping.py",
     "tests/api/test_functions.py",
     "tests/end_to_end/test_trial.py",

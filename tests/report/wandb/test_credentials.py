@@ -65,15 +65,6 @@ def test_another_version_of_the_client_is_told_with_its_own_words(
     assert re.search(rf"tracker=wandb: the W&B client failed: .*{error}.*; or use", refusal())
 
 
-@pytest.mark.exhaustive  # daily: a key that was stored for another server
-def test_after_wandb_login_the_client_is_logged_in_to_its_own_default_server(wandb: Run) -> None:
-    wandb(API_KEY)
-    require_login()
-    netrc = (Path(os.environ["HOME"]) / ".netrc").read_text()
-    assert base_url().removeprefix("https://") in netrc
-    assert API_KEY not in repr(login())
-
-
 def test_a_key_counts_for_the_server_that_it_was_stored_for_only(
     wandb: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,6 @@ from ended import wait_until
 from factories import CONFIG, TRIAL_ID, full
 from wandb_runs import (
     FIRST,
-    SECOND,
     SUMMARY,
     assert_repaired,
     header,
@@ -29,7 +28,6 @@ from wandb_server import API_KEY, WandbServer, log_in, wandb_server
 from xla_sweeps.analysis.summary import summarize
 from xla_sweeps.report import run_content
 from xla_sweeps.report.run_content import TELEMETRY, result_point, run_summary
-from xla_sweeps.report.wandb.push import push
 from xla_sweeps.report.wandb.tracker import (
     WandbTracker,
     offline_tracker,
@@ -265,17 +263,6 @@ def test_a_server_that_hangs_after_the_upload_leaves_a_run_with_an_address(
     assert report.warnings == (
         "W&B: the server did not confirm the run; `xla-sweeps push` uploads what is missing",
     )
-
-
-@pytest.mark.exhaustive  # daily: `push` adds the rounds of one to the run of another
-def test_a_second_command_adds_rounds_to_the_same_run(server: WandbServer, tmp_path: Path) -> None:
-    head = header(tmp_path)
-    assert tracked(online_tracker(), head, FIRST).complete
-    assert tracked(online_tracker(), head, SECOND, FIRST).complete
-    assert list(server.runs) == [own_run_id(head)]
-    assert rounds_of(server.run) == rows_of(FIRST, SECOND)
-    both = [FIRST, SECOND]
-    assert push([(head, both, summarize(both))], log=tmp_path / "log").already == 1
 
 
 @pytest.mark.exhaustive

@@ -111,14 +111,6 @@ def test_a_trial_of_several_replicates_shares_a_node_of_ray_between_them(tmp_pat
     assert not overlaps(map(measured, records))
 
 
-@pytest.mark.exhaustive  # daily: a sweep of test_sweep.py
-def test_none_prepares_ahead_unless_somebody_wants_it(tmp_path: Path) -> None:
-    records = swept(tmp_path, seconds=0)
-    assert len(records) == 2
-    assert not overlaps(map(ran, records))
-    assert all("turns" not in record.seconds for record in records)
-
-
 @pytest.mark.exhaustive  # daily: a worker of two in one trial is killed
 def test_a_worker_that_dies_while_it_waits_for_its_turn_costs_its_own_trial_alone(
     tmp_path: Path,
