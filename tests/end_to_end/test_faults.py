@@ -4,33 +4,25 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from driving import Notes, alive_in, counted, gone, start
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
-from oracle import contradictions
 from paths import SUPPORT
 from programs import run_program
 from quick_sweep import quick_launch
-from quick_trial import record
 from wandb_server import wandb_server
 
 from xla_sweeps.cli.check import examine
-from xla_sweeps.errors import LockedError
 from xla_sweeps.schema.measurement import Status
-from xla_sweeps.store.claim import claim_trial
 from xla_sweeps.store.rows import load_runs
 from xla_sweeps.store.store import Store
 from xla_sweeps.sweeps.compose import Composer
 from xla_sweeps.sweeps.driver import Driver
 from xla_sweeps.sweeps.launchers.local import LocalLauncher
 from xla_sweeps.sweeps.launchers.slots import Slot
-from xla_sweeps.sweeps.plan import INCONCLUSIVE, assign_records, counting, missing
+from xla_sweeps.sweeps.plan import assign_records
 from xla_sweeps.system.devices import devices
 
 REPETITIONS = int(os.environ.get("FAULT_REPETITIONS", "1"))
@@ -114,7 +106,7 @@ def test_death_at_a_point_neither_loses_nor_duplicates_a_record(
             assert measured == set(TRIALS) - final, "exactly what was missing"
         kept = {trial: counts["ok"] for trial, counts in counted(results).items()}
         assert kept == dict.fromkeys(TRIALS, 1)
-        assert contradictions(results) == []
+        assert examine(results).problems == []
 
 
 def real_sweep(
@@ -185,113 +177,3 @@ def test_a_hang_is_stopped_by_its_timeout_and_the_sweep_continues(
     assert ends == ["timeout", "ok"]
     (counts,) = counted(tmp_path / "r").values()
     assert counts == {"timeout": 1, "ok": 1}
-
-
-IDS = ["a", "b", "c"]
-
-
-class SweepMachine(RuleBasedStateMachine):
-    """Drivers that plan, claim, publish and die, at once, over one store.
-
-    The model is the set of acknowledged records.
-    """
-
-    drivers: Bundle[dict[str, Any]] = Bundle("drivers")
-    holders: Bundle[dict[str, Any]] = Bundle("holders")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._folder = tempfile.TemporaryDirectory()
-        self.store = Store(Path(self._folder.name))
-        self.acknowledged: dict[tuple[str, int], Status] = {}
-        self.held: dict[str, Any] = {}
-
-    def teardown(self) -> None:
-        for claim in self.held.values():
-            claim.__exit__(None, None, None)
-        self._folder.cleanup()
-
-    def outcomes(self, trial: str) -> list[Status]:
-        runs = load_runs(self.store).by_trial.get(trial, ())
-        return counting([run.outcome for run in runs], ())
-
-    @rule(target=drivers)
-    def plan(self) -> dict[str, Any]:
-        """A driver plans from the records alone."""
-        wanted = [trial for trial in IDS if missing(self.outcomes(trial), replicates=1)]
-        final = {
-            trial
-            for trial in IDS
-            if any(
-                status not in INCONCLUSIVE
-                for (name, _), status in self.acknowledged.items()
-                if name == trial
-            )
-        }
-        assert set(wanted) >= set(IDS) - final
-        return {"wanted": wanted, "known": {trial: len(self.store.keys(trial)) for trial in IDS}}
-
-    @rule(target=holders, driver=drivers, trial=st.sampled_from(IDS))
-    def claim(self, driver: dict[str, Any], trial: str) -> Any:
-        """It starts a trial: with the claim, and only if no record was added since the plan."""
-        claim = claim_trial(self.store.results_dir, trial)
-        try:
-            claim.__enter__()
-        except LockedError:
-            assert trial in self.held
-            return multiple()
-        assert trial not in self.held, "two hold the same trial"
-        if trial not in driver["wanted"] or len(self.store.keys(trial)) > driver["known"][trial]:
-            claim.__exit__(None, None, None)
-            return multiple()
-        self.held[trial] = claim
-        return {"trial": trial, "known": driver["known"][trial]}
-
-    @rule(
-        holder=consumes(holders),
-        status=st.sampled_from(
-            ["ok", "contaminated", "interrupted", "build_error", "crashed", "killed"]
-        ),
-    )
-    def publish(self, holder: dict[str, Any], status: str) -> None:
-        """It saves its record, which is acknowledged."""
-        saved, _ = self.store.save(record(holder["trial"], status, {}))
-        assert (saved.trial_id, saved.replicate) not in self.acknowledged, (
-            "somebody measured the same replicate"
-        )
-        self.acknowledged[saved.trial_id, saved.replicate] = saved.status
-        self.held.pop(holder["trial"]).__exit__(None, None, None)
-
-    @rule(holder=consumes(holders))
-    def die(self, holder: dict[str, Any]) -> None:
-        """It is killed: the kernel releases its claim, nothing is stored."""
-        self.held.pop(holder["trial"]).__exit__(None, None, None)
-
-    @rule(cut=st.integers(0, 400), trial=st.sampled_from(IDS))
-    def damage(self, cut: int, trial: str) -> None:
-        """A record is truncated by another program."""
-        if trial in self.held:
-            return
-        for path in sorted((self.store.records_dir / trial).glob("*.json"))[:1]:
-            path.write_bytes(path.read_bytes()[:cut])
-            os.utime(path.parent)
-            self.acknowledged.pop((trial, int(path.stem)), None)
-            self.store.load(trial)
-
-    @invariant()
-    def nothing_acknowledged_is_lost_and_the_index_agrees(self) -> None:
-        loaded = {
-            (saved.trial_id, saved.replicate): saved.status
-            for group in self.store.load().records.values()
-            for saved in group
-        }
-        assert loaded == self.acknowledged
-        runs = load_runs(self.store).all()
-        assert {(run.trial_id, run.replicate): run.outcome for run in runs} == self.acknowledged
-
-
-SweepMachine.TestCase.settings = settings(
-    max_examples=8 * REPETITIONS, stateful_step_count=25, deadline=None
-)
-
-TestSweepMachine = SweepMachine.TestCase

@@ -11,7 +11,6 @@ import pytest
 from commands import forked
 from in_process import command as read
 from made_pictures import make_pictures
-from oracle import contradictions
 from paths import SUPPORT
 from programs import with_code
 from real_trials import SHORT
@@ -107,4 +106,3 @@ def test_an_epoch_over_pictures_is_measured_with_its_input_and_its_last_batch(
     assert row["input_share"] > 0
     checked = read("check", cwd=tmp_path).stdout.splitlines()[:-1]
     assert all(line.startswith("note: ") for line in checked), checked
-    assert contradictions(tmp_path / "results") == []

@@ -21,7 +21,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ended import wait_until, working_in
-from oracle import contradictions
 from paths import SUPPORT
 
 from xla_sweeps.analysis.noise import is_anchor
@@ -182,5 +181,5 @@ def disturb_drivers(seconds: float, seed: int, *, trials: int, real: bool, ahead
             if not is_anchor(group[0]) and not is_aa_pair(*group[0].trial.modes)
         )
         assert final == {1: trials}, f"trials by number of ok records: {dict(final)}"
-        problems = examine(results).problems if real else contradictions(results)
+        problems = examine(results).problems
         assert not problems, problems[:5]
