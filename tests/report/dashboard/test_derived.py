@@ -155,6 +155,7 @@ def test_a_band_is_the_widest_of_what_was_measured_on_a_device() -> None:
         (["2026-10-28", "2026-11-05"], "28 Oct–5 Nov 2026"),
         (["2025-11-05", "2026-11-05"], "5 Nov 2025–5 Nov 2026"),
         ([], ""),
+        (["2026-11-01", "later"], ""),
     ],
 )
 def test_the_days_of_what_was_measured_are_said_once(days: list[str], said: str) -> None:

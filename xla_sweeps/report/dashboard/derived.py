@@ -191,9 +191,10 @@ def _some(texts: list[str]) -> str:
 
 def _days(times: list[str]) -> str:
     """The days of the first and the last of these times: `1–5 Nov 2026`; "" without any."""
-    if not times:
+    try:
+        moments = [datetime.fromisoformat(times[place]).astimezone(UTC) for place in (0, -1)]
+    except (IndexError, ValueError, OverflowError):  # there is none, or a record has another text
         return ""
-    moments = [datetime.fromisoformat(times[place]).astimezone(UTC) for place in (0, -1)]
     first, last = ([str(each.day), *each.strftime("%b %Y").split()] for each in moments)
     shared = next((n for n in (3, 2, 1) if first[-n:] == last[-n:]), 0)
     return " ".join(last) if shared == 3 else f"{' '.join(first[: 3 - shared])}–{' '.join(last)}"
