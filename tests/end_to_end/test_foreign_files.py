@@ -2,25 +2,49 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
-from collections.abc import Callable, Mapping
+import random
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
 from commands import forked
-from factories import make_outcome, make_record
+from factories import failed_outcome, full, make_outcome, make_record
 from golden_record import put
-from tamper import copied, sparse
 
 from xla_sweeps.cli import main
+from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.record import seal
-from xla_sweeps.store.rows import end_trial
+from xla_sweeps.store.rows import end_trial, load_runs
 from xla_sweeps.store.store import Store
 
 GOOD = "0" * 15 + "1"
+
+
+def sparse(path: Path) -> None:
+    with path.open("wb") as handle:
+        handle.truncate(200 * 2**30)
+
+
+def copied(folder: Path, target: Path) -> Path:
+    """A copy of a results folder, with its pipes, links and holes."""
+
+    def copy_file(source: str, place: str) -> None:
+        path = Path(source)
+        if path.is_fifo():
+            os.mkfifo(place)
+        elif path.stat().st_size > 2**30:
+            sparse(Path(place))
+        else:
+            shutil.copy2(source, place)
+
+    shutil.copytree(folder, target, symlinks=True, copy_function=copy_file)
+    return target
 
 
 ODD_FILES: Mapping[str, Callable[[Path], object]] = {
@@ -128,6 +152,77 @@ def test_every_reader_reads_the_rest_and_names_what_it_cannot_use(
     for number, path in enumerate(WRONG_VALUES, start=0x200):
         assert f"{number:016x}" in named or path.strip() in SILENT, (path, named)
     assert "Traceback" not in said.err
+
+
+VALUES: Sequence[Any] = (
+    *(None, True, 0, -1, -4, 7, 2**31, 2**63, 2**70, 10**400, 0.0, -0.5, 1e-300, 1e300),
+    *("", "x", "\x1b[2J", "ok", "timeout", "../../x"),
+    *([], [1], ["a"], {}, {"a": 1}),
+)
+
+
+def place_of(document: Any, source: random.Random) -> tuple[Any, Any]:
+    """A container in a document and the name of a member: of each level as often as of another."""
+    name = source.choice(list(document) if isinstance(document, dict) else range(len(document)))
+    inner = document[name]
+    if isinstance(inner, dict | list) and inner and source.random() < 0.8:
+        return place_of(inner, source)
+    return document, name
+
+
+def tamper(document: Any, source: random.Random) -> None:
+    """Give one member another value, change its number, remove it, or add one beside it."""
+    container, name = place_of(document, source)
+    how, value = source.randrange(4), container[name]
+    if how == 0 and isinstance(container, dict):
+        container["later"] = copy.deepcopy(source.choice(VALUES))
+    elif how == 1:
+        del container[name]
+    elif how == 2 and type(value) in (int, float):
+        container[name] = type(value)(value * source.choice((-1, 0, 0.1, 0.5, 2, 10, 1e9)))
+    else:
+        container[name] = copy.deepcopy(source.choice(VALUES))
+
+
+@pytest.fixture(scope="module")
+def forged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of records of which each is changed in one place, with a digest that fits."""
+    store = Store(tmp_path_factory.mktemp("forged") / "r")
+    lost = {"graph": make_outcome(0.2), "xla": failed_outcome(Status.COMPILE_ERROR)}
+    good = [
+        full(make_record({"eager": 0.4, "graph": 0.2, "xla": 0.1}, noise=0.02)),
+        make_record({"graph": 0.2, "graph_2": 0.201}),
+        make_record({"graph": 0.2}, modes=lost),
+    ]
+    documents = [json.loads(record.to_json()) for record in good]
+    for number in range(int(os.environ.get("TAMPERED_RECORDS", "300"))):
+        source, name = random.Random(number), f"{number:016x}"
+        document = {**copy.deepcopy(source.choice(documents)), "trial_id": name}
+        tamper(document, source)
+        path = store.records_dir / name / "0.json"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(seal(document))
+    return store.results_dir
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_no_reader_falls_over_records_with_any_value_in_any_place(
+    forged: Path, reader: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = copied(forged, tmp_path / "r")
+    code = main.run([word.format(results) for word in READERS[reader]])
+    said = capsys.readouterr().err
+    assert code == (1 if reader == "check" else 0), said
+    assert "Traceback" not in said
+
+
+def test_planning_and_the_end_of_trials_stand_any_value_in_any_place(
+    forged: Path, tmp_path: Path
+) -> None:
+    store = Store(copied(forged, tmp_path / "r"))
+    assert len(load_runs(store).problems) > 10
+    for path in sorted(copied(forged, tmp_path / "other").glob("records/*"))[:30]:
+        end_trial(Store(tmp_path / "other"), path.name)
 
 
 def test_planning_and_the_end_of_a_trial_go_on_too(folder: Path, tmp_path: Path) -> None:
