@@ -64,8 +64,12 @@ def forked(
         outputs = [Path(folder) / name for name in ("stdout", "stderr")]
         process = _fork(program, arguments, cwd, environment, more, outputs)
         process.join(TIMEOUT_S)
-        assert process.exitcode is not None, f"{program} does not end"
-        said, complained = (path.read_bytes().decode().replace("\r\n", "\n") for path in outputs)
+        if process.exitcode is None:
+            process.kill()
+            raise AssertionError(f"{program} {arguments} does not end")
+        encoding = {**(environment or {}), **more}.get("PYTHONIOENCODING", "utf-8")
+        texts = (path.read_bytes().decode(encoding, "replace") for path in outputs)
+        said, complained = (text.replace("\r\n", "\n") for text in texts)
     return CompletedProcess([program, *arguments], process.exitcode, said, complained)
 
 

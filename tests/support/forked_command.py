@@ -6,6 +6,7 @@ Importing it takes a fresh process a second; see `commands.forked`.
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -32,10 +33,22 @@ import xla_sweeps.cli.trial
 import xla_sweeps.report.terminal.progress  # noqa: F401
 from xla_sweeps.__main__ import main
 
+MEMORY_BYTES = 4 * 2**30
+"""Most memory that a `bounded` program may allocate."""
+
+
+def use_scripts_in_bounds() -> None:
+    """Have this process's trials and sweeps follow scripts, with little memory and no dump."""
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    fake_sweep.use_scripts()
+
+
 PROGRAMS: dict[str, Callable[[], object]] = {
     "command": lambda: None,
     "undisturbed": fake_trial.take_no_notice,
     "sweep": fake_sweep.use_scripts,
+    "bounded": use_scripts_in_bounds,
     "trial": fake_trial.use_script,
     "fakes": fake_backend.use_fakes,
     "quick": quick_sweep.run,

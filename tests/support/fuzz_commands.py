@@ -9,21 +9,27 @@ and whatever is left behind. `--first N --cases 1` shows one case.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
 import re
 import shlex
 import shutil
+import signal
 import string
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from forked_commands import Case, Content, Ended, run, warm_up
+from commands import forked
+from ended import wait_until, working_in
 from hostile_words import DEFINITION, ENVIRONMENT, NUMBERS, PATHS, WORDS, YAML
+from paths import ROOT, SUPPORT
 
 from xla_sweeps.cli import COMMANDS
 from xla_sweeps.errors import BUG_CODE, LEFT_CODE, LOCKED_CODE, USAGE_CODE
@@ -31,11 +37,6 @@ from xla_sweeps.schema.options import OPTIONS
 from xla_sweeps.sweeps.definition import DISTRIBUTIONS, KEYS, METHODS, PARAMETER_KEYS
 
 CODES = (0, 1, USAGE_CODE, LEFT_CODE, LOCKED_CODE)
-
-LIMIT_S = 300.0
-
-SPAWNED_EVERY = 20
-"""One case in so many is a fresh interpreter instead of a fork."""
 
 ALLOWED_LITTER = re.compile(
     r"home/\.(cache|config)(/wandb.*)?|tmp/xla-sweeps-\d+(/.*\.(lock|next))?"
@@ -47,6 +48,95 @@ FORBIDDEN = {"--open", "--force", "--seconds", "--launcher", "--ops"}
 
 ALLOWED_WRITING = re.compile(r"\w+/(cache|quarantine)(/|$)")
 """Folders that reading records may change, also by a command that is then refused."""
+
+Content = bytes | str | None
+"""Content of a path of a case: a file's bytes, the target of a link, or None for a pipe."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One command line, with what it finds in its folder and its environment.
+
+    Attributes:
+        arguments: what follows `python -m xla_sweeps`.
+        files: of the working folder, by relative path.
+        environ: variables beside those that every case has.
+    """
+
+    arguments: tuple[str, ...]
+    files: Mapping[str, Content] = field(default_factory=dict)
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """The result of a case.
+
+    Attributes:
+        code: the exit code; negative where a signal ended it.
+        written: what it left in its working folder.
+        littered: what it left elsewhere, and processes that outlived it.
+    """
+
+    code: int
+    stdout: str
+    stderr: str
+    seconds: float
+    written: tuple[str, ...]
+    littered: tuple[str, ...]
+
+
+def run(case: Case, folder: Path) -> Ended:
+    """Run a case in a folder of its own, which is made, and left for the caller to remove."""
+    work, home, temporary = (folder / name for name in ("work", "home", "tmp"))
+    for each in (work, home, temporary):
+        each.mkdir(parents=True)
+    for name, content in case.files.items():
+        _make(work / name, content)
+    before, started = _list_paths(work), time.monotonic()
+    environ = {
+        **{name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ},
+        "HOME": str(home),
+        "TMPDIR": str(temporary),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(SUPPORT)]),
+        "FAKE_WORKER": "",
+        "WANDB_BASE_URL": "http://127.0.0.1:9",
+        **case.environ,
+    }
+    done = forked("bounded", *case.arguments, cwd=work, environment=environ)
+    seconds = time.monotonic() - started
+    wait_until(lambda: not working_in(work), 60)
+    littered = {name for name in _list_paths(folder) if not name.startswith("work/")}
+    for pid in working_in(work):
+        littered.add(f"process {pid}")
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    said, complained = (
+        re.sub(r"\x1b\[[0-9;]*m", "", text.replace("\ufeff", ""))
+        for text in (done.stdout, done.stderr)
+    )
+    return Ended(
+        code=done.returncode,
+        stdout=said,
+        stderr=complained,
+        seconds=seconds,
+        written=tuple(sorted(_list_paths(work) - before)),
+        littered=tuple(sorted(littered - {"work", "home", "tmp", "home/.config"})),
+    )
+
+
+def _make(path: Path, content: Content) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if content is None:
+        os.mkfifo(path)
+    elif isinstance(content, str):
+        path.symlink_to(content)
+    else:
+        path.write_bytes(content)
+
+
+def _list_paths(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
 
 
 class Generator:
@@ -279,9 +369,6 @@ class Generator:
 
 def problems(case: Case, ended: Ended) -> Iterator[str]:
     """Problems with the end of a case."""
-    if ended.hung:
-        yield f"did not end within {ended.seconds:.0f} s"
-        return
     if "Traceback (most recent" in ended.stderr + ended.stdout:
         yield "traceback"
     if ended.code == BUG_CODE:
@@ -304,7 +391,7 @@ def problems(case: Case, ended: Ended) -> Iterator[str]:
 def prepared(folder: Path) -> tuple[dict[str, bytes], dict[str, tuple[str, ...]]]:
     """A results folder with one record, and the flags of each command, from its help."""
     words = ("model=mobilenet_v2", "resolution=32", "modes=[graph,xla]", "tracker=none")
-    run(Case(arguments=words), folder / "trial", limit_s=LIMIT_S)
+    run(Case(arguments=words), folder / "trial")
     results = folder / "trial" / "work" / "results"
     records = {
         str(path.relative_to(results)): path.read_bytes() for path in results.glob("records/*/*")
@@ -312,7 +399,7 @@ def prepared(folder: Path) -> tuple[dict[str, bytes], dict[str, tuple[str, ...]]
     assert records, (folder / "trial" / "err").read_text()
     flags = {}
     for name in COMMANDS:
-        text = run(Case(arguments=(name, "--help")), folder / name, limit_s=LIMIT_S).stdout
+        text = run(Case(arguments=(name, "--help")), folder / name).stdout
         flags[name] = tuple(sorted(set(re.findall(r"(?<!\w)--[a-z][a-z-]+", text)) - {"--help"}))
     return records, flags
 
@@ -336,13 +423,12 @@ def main() -> int:
     options = parser.parse_args()
     bad = 0
     with tempfile.TemporaryDirectory(prefix="fuzz-", ignore_cleanup_errors=True) as root:
-        warm_up()
         records, flags = prepared(Path(root, "prepared"))
         for number in range(options.first, options.first + options.cases):
             source = random.Random(f"{options.seed} {number}")
             case = Generator(source, records=records, flags=flags).case()
             folder = Path(root, str(number))
-            ended = run(case, folder, limit_s=LIMIT_S, forked=number % SPAWNED_EVERY != 0)
+            ended = run(case, folder)
             wrong = list(problems(case, ended))
             bad += bool(wrong)
             if wrong or options.cases == 1:
