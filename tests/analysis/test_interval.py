@@ -24,7 +24,6 @@ from xla_sweeps.analysis.interval import (
     decide,
     difference_of,
     error_within,
-    errors_of,
     figure_of,
     interval_of,
     judge,
@@ -206,13 +205,3 @@ def test_a_difference_beyond_the_farther_end_of_the_90_percent_interval_is_exclu
     judgement = judge([figure(0.02), figure(-0.02)], [Prior(0.03**2)] * 2, np.array([0.01, 0.01]))
     assert judgement["excluded_above"][0] == pytest.approx(judgement["high_90"][0] - 1)
     assert judgement["excluded_above"][1] == pytest.approx(1 / judgement["low_90"][1] - 1)
-
-
-@pytest.mark.parametrize("replicates", [1, 2, 3, 5])
-def test_an_error_is_that_of_the_mean_of_all_replicates(replicates: int) -> None:
-    values = [0.01 * (-1) ** place for place in range(replicates)]
-    error, freedom = errors_of([figure(*values)], [Prior(0.01**2)])
-    assert freedom[0] == replicates + 1
-    between = np.var(values, ddof=1) if replicates > 1 else 0.0
-    variance = (2 * 0.01**2 + (replicates - 1) * between) / (replicates + 1)
-    assert error[0] == pytest.approx(math.sqrt(variance / replicates))

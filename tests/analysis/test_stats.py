@@ -16,20 +16,6 @@ from xla_sweeps.analysis import stats
 finite = st.floats(-100, 100, allow_nan=False).map(lambda value: round(value, 6))
 
 
-def brute_force_tail(count: int, tail: float) -> int:
-    """The largest k with P(W < k) <= tail, by enumerating every assignment of signs."""
-    sums = sorted(
-        sum(rank for rank, sign in zip(range(1, count + 1), signs, strict=True) if sign)
-        for signs in itertools.product((False, True), repeat=count)
-    )
-    return max(k for k in range(len(sums)) if sum(value < k for value in sums) <= tail * len(sums))
-
-
-@pytest.mark.parametrize("count", [5, 6, 7, 8, 10, 12])
-def test_the_signed_rank_quantile_is_that_of_the_enumerated_distribution(count: int) -> None:
-    assert stats._signed_rank_quantile(count, 0.025) == brute_force_tail(count, 0.025)
-
-
 def test_the_estimate_is_the_median_of_the_walsh_averages() -> None:
     interval = stats.signed_rank_interval([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
     averages = sorted(

@@ -116,21 +116,6 @@ def test_the_order_of_records_does_not_matter() -> None:
     assert summarize(records) == summarize(records[::-1])
 
 
-def test_three_processes_give_a_t_interval_over_their_estimates() -> None:
-    records = [
-        make_record({"graph": 0.2 * factor, "xla": 0.1}, replicate=index)
-        for index, factor in enumerate((1, 1.1, 0.9))
-    ]
-    row = headline(records)
-    assert row.speedup.replicates == 3
-    estimates = [math.log(2 * factor) for factor in (1, 1.1, 0.9)]
-    mean = sum(estimates) / 3
-    own = sum((value - mean) ** 2 for value in estimates)
-    error = math.sqrt((own + 2 * 0.015**2) / 4 / 3)
-    assert row.speedup.value == pytest.approx(math.exp(mean))
-    assert row.speedup.high == pytest.approx(math.exp(mean + 2.776445 * error), rel=1e-4)
-
-
 @pytest.mark.parametrize("replicates", [1, 2, 3])
 def test_every_figure_has_an_interval_from_the_first_replicate_on(replicates: int) -> None:
     records = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +16,6 @@ from in_process import command
 
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.store.store import Store
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["results", "-o", "/proc/nothing/page.html"], "cannot write"),
-        (["results", "-o", "."], "cannot write .: Is a directory"),
-    ],
-)
-def test_mistakes_are_reported_in_one_line(
-    tmp_path: Path, arguments: Sequence[str], said: str
-) -> None:
-    measured(tmp_path / "results")
-    done = command("dashboard", *arguments, cwd=tmp_path)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("exit_code", [0, pytest.param(1, marks=pytest.mark.exhaustive)])

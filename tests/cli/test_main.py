@@ -57,14 +57,6 @@ def test_the_version_is_shown(tmp_path: Path) -> None:
     assert command("--version", cwd=tmp_path).stdout == f"xla-sweeps {__version__}\n"
 
 
-def test_a_mistake_is_one_line_with_exit_code_2_and_nothing_is_written(tmp_path: Path) -> None:
-    done = command("-m", "model=resnet50,vgg61", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("xla-sweeps: unknown model 'vgg61'. Did you mean 'vgg1")
-    assert done.stderr.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_arguments_of_an_agent_in_json_become_overrides() -> None:
     argument = (
         '{"model": "resnet50", "jit": true, "modes": ["graph", "xla"], "resolution": null, '

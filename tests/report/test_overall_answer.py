@@ -79,10 +79,6 @@ def test_pairs_that_are_equally_fast_hardly_matter() -> None:
     assert overall_answer(overview(rows)).startswith("It hardly matters.")
 
 
-def test_a_model_slow_enough_turns_the_answer() -> None:
-    assert overall_answer(overview([row(2.0)] * 4 + [row(0.01)])).startswith("Mixed.")
-
-
 @pytest.mark.parametrize(("models", "said"), [(7, False), (8, True)])
 def test_the_answer_says_where_most_lie_from_eight_models_on(models: int, said: bool) -> None:
     text = overall_answer(overview([row(1.0 + n / 10, model=f"net{n}") for n in range(models)]))
