@@ -1,4 +1,4 @@
-"""Command lines, sweep files, JSON arguments and environments of every kind, run for real.
+"""Command lines, JSON arguments and environments of every kind, run for real.
 
 `python tests/support/fuzz_commands.py --cases 1000 --seed 1`: each case is made from the seed and
 its number alone. A problem is a traceback, an error of our own, an exit code that is not
@@ -28,13 +28,12 @@ from typing import Any
 
 from commands import forked
 from ended import wait_until, working_in
-from hostile_words import DEFINITION, ENVIRONMENT, NUMBERS, PATHS, WORDS, YAML
+from hostile_words import ENVIRONMENT, NUMBERS, PATHS, WORDS
 from paths import ROOT, SUPPORT
 
 from xla_sweeps.cli import COMMANDS
 from xla_sweeps.errors import BUG_CODE, LEFT_CODE, LOCKED_CODE, USAGE_CODE
 from xla_sweeps.schema.options import OPTIONS
-from xla_sweeps.sweeps.definition import DISTRIBUTIONS, KEYS, METHODS, PARAMETER_KEYS
 
 CODES = (0, 1, USAGE_CODE, LEFT_CODE, LOCKED_CODE)
 
@@ -48,6 +47,13 @@ FORBIDDEN = {"--open", "--force", "--seconds", "--launcher", "--ops"}
 
 ALLOWED_WRITING = re.compile(r"\w+/(cache|quarantine)(/|$)")
 """Folders that reading records may change, also by a command that is then refused."""
+
+DEFINITION = b"""\
+method: grid
+parameters:
+  model: {values: [mobilenet_v2, resnet50]}
+  effort: {parameters: {block_s: {values: [0.1, 0.2]}}}
+"""
 
 Content = bytes | str | None
 """Content of a path of a case: a file's bytes, the target of a link, or None for a pipe."""
@@ -292,52 +298,13 @@ class Generator:
     def _files(self) -> dict[str, Content]:
         files: dict[str, Content] = {"f": b"no folder", "loop": "loop", "pipe": None}
         files["link"] = "results"
-        files["s.yaml"] = self._definition()
+        files["s.yaml"] = DEFINITION
         if self._rarely(0.6):
             for folder in ("results", "other"):
                 for name, content in self._records.items():
                     damaged = self._rarely(0.15)
                     files[f"{folder}/{name}"] = self._mutated_bytes(content) if damaged else content
         return files
-
-    def _definition(self) -> bytes:
-        if self._rarely(0.05):
-            return bytes(self._source.randint(0, 255) for _ in range(self._source.randint(0, 99)))
-        lines = DEFINITION.splitlines()
-        lines[0] = f"method: {self._source.choice(METHODS)}"
-        for _ in range(self._source.choice((0, 1, 1, 2))):
-            self._change(lines)
-        text = "\n".join(lines) + "\n"
-        content = text.encode("utf-8", "surrogateescape")
-        return self._mutated_bytes(content) if self._rarely(0.1) else content
-
-    def _change(self, lines: list[str]) -> None:
-        number = self._source.randrange(len(lines))
-        line, roll = lines[number], self._source.random()
-        indent, key = re.match(r"( *)([^:]*)", line).groups()  # type: ignore[union-attr]
-        scalar = self._source.choice((*YAML, *NUMBERS)) if self._rarely(0.7) else self._quoted()
-        if roll < 0.3:
-            lines[number] = f"{indent}{key}: {scalar}"
-        elif roll < 0.4:
-            lines[number] = f"{indent}{key}: {{value: {scalar}}}"
-        elif roll < 0.5:
-            lines.insert(number, line)
-        elif roll < 0.55:
-            del lines[number:]
-            lines.append(line)
-        elif roll < 0.65:
-            lines.insert(number, scalar)
-        elif roll < 0.75:
-            option = self._source.choice((*KEYS, *[declared.name for declared in OPTIONS]))
-            lines.append(f"{self._source.choice(('', '  '))}{option}: {{value: {scalar}}}")
-        else:
-            one, two = self._source.choices(PARAMETER_KEYS, k=2)
-            shape = self._source.choice((*DISTRIBUTIONS, "x"))
-            pairs = f"distribution: {shape}, {one}: {scalar}, {two}: {self._source.choice(NUMBERS)}"
-            lines.append(f"  seed{self._source.choice(('', '2'))}: {{{pairs}}}")
-
-    def _quoted(self) -> str:
-        return json.dumps(self._word(), ensure_ascii=True)
 
     def _environ(self) -> dict[str, str]:
         names = self._source.sample(sorted(ENVIRONMENT), self._source.choice((0, 0, 1, 1, 2)))
@@ -409,8 +376,6 @@ def shown(case: Case, ended: Ended) -> str:
     words = shlex.join(["python", "-m", "xla_sweeps", *case.arguments])
     places = [*(shlex.join([f"{name}={value}"]) for name, value in case.environ.items()), words]
     text = f"  {' '.join(places)[:600]!r}\n  stderr {ended.stderr.strip()[-500:]!r}"
-    if "s.yaml" in case.arguments:
-        text += f"\n  s.yaml {case.files['s.yaml']!r}"[:1500]
     return text
 
 

@@ -1,4 +1,4 @@
-"""Words that `fuzz_commands.py` types, writes into files and sets in the environment."""
+"""Words that `fuzz_commands.py` types and sets in the environment."""
 
 from __future__ import annotations
 
@@ -25,14 +25,6 @@ PATHS = (
 )
 """Paths; a case writes to none outside its folder, and to no pipe that nobody reads."""
 
-YAML = (
-    *("!!python/object/apply:os.system [id]", "&a [*a]", "*a", "{[a]: 1}", "<<: 3", "---", "..."),
-    *("%YAML 9.9", "!!set {a}", "!!binary ////", "2001-99-99", "2001-01-01", "1e400", ".nan", "~"),
-    *('"\\ud800"', '"\\0"', '"\\x1b[31m"', "!!int abc", "!x y", "!!timestamp z", "? a", "- - -"),
-    *("|", ">-", "@", "`", "\t", "\x00", "\x85", "#", "'", '"', "[a, b]", "{a: b}", "9" * 5000),
-    *("[" * 40, "{a: " * 40, "!!map [1]", "!!seq {a: 1}", "=", "on", "1:30", "0o9", "\ufeff"),
-)
-
 ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
     "PYTHONIOENCODING": ("ascii", "latin-1", "utf-16", "cp1252"),
     "COLUMNS": ("wide", "0", "-1", "1", "9999999999", "²", "20"),
@@ -57,16 +49,3 @@ ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
     "CI": ("1",),
     "NO_COLOR": ("1",),
 }
-
-DEFINITION = """\
-method: grid
-name: mine
-metric: {name: speedup, goal: maximize}
-run_cap: 5
-parameters:
-  model: {values: [mobilenet_v2, resnet50]}
-  batch_size: {min: 1, max: 3}
-  seed: {value: 1}
-  effort: {parameters: {block_s: {values: [0.1, 0.2]}}}
-  tracker: {value: none}
-"""

@@ -285,6 +285,17 @@ def test_any_definition_is_a_sweep_or_refused_in_one_line(document: Any) -> None
         assert str(error).startswith("s.yaml")  # noqa: PT017
 
 
+ODD_YAML = (
+    *("!!python/object/apply:os.system [id]", "&a [*a]", "*a", "{[a]: 1}", "<<: 3", "---", "..."),
+    *("%YAML 9.9", "!!set {a}", "!!binary ////", "2001-99-99", "2001-01-01", "1e400", ".nan", "~"),
+    *('"\\ud800"', '"\\0"', '"\\x1b[31m"', "!!int abc", "!x y", "!!timestamp z", "? a", "- - -"),
+    *("|", ">-", "@", "`", "\t", "\x00", "\x85", "#", "'", '"', "[a, b]", "{a: b}", "9" * 5000),
+    *("[" * 40, "{a: " * 40, "!!map [1]", "!!seq {a: 1}", "=", "on", "1:30", "0o9", "\ufeff"),
+)
+
+LINES = ["method: grid", "name: mine", "run_cap: 5", "parameters:", "  seed: {value: 1}"]
+
+
 @given(st.text(max_size=200) | documents.map(lambda value: yaml.safe_dump(value)))
 @settings(
     max_examples=EXAMPLES,
@@ -292,12 +303,23 @@ def test_any_definition_is_a_sweep_or_refused_in_one_line(document: Any) -> None
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 def test_any_file_is_a_sweep_or_refused_in_one_line(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "s.yaml"
+    read(tmp_path / "s.yaml", text)
+
+
+def read(path: Path, text: str) -> None:
+    """Load a definition of this text, or have it refused in a line that names its file."""
     path.write_text(text, encoding="utf-8", errors="replace")
     try:
         load_sweep(path)
     except XlaSweepsError as error:
         assert str(path) in str(error)  # noqa: PT017
+
+
+@pytest.mark.parametrize("place", range(len(LINES) + 1))
+def test_an_odd_line_anywhere_is_read_or_refused_in_one_line(place: int, tmp_path: Path) -> None:
+    for odd in ODD_YAML:
+        for line in (odd, f"  batch_size: {{value: {odd}}}"):
+            read(tmp_path / "s.yaml", "\n".join([*LINES[:place], line, *LINES[place:]]))
 
 
 def test_a_random_number_that_no_float_can_hold_is_drawn_as_the_largest() -> None:
