@@ -10,6 +10,7 @@ import pytest
 
 from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.trial import Precision
+from xla_sweeps.worker.agreement import RANGE_HINT
 from xla_sweeps.worker.learning import (
     DRAWS,
     MOST_DRAWS,
@@ -118,6 +119,7 @@ def test_where_eager_itself_says_nothing_no_mode_is_verified() -> None:
     result = compared(nothing, eager=nothing)
     assert result.refused
     assert result.reason.startswith("eager's first step changes no variable")
+    assert result.reason.endswith(RANGE_HINT)
     assert not compared(EAGER, eager=replace(EAGER, loss=math.inf)).ok
 
 

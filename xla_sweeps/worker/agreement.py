@@ -59,10 +59,9 @@ SILENT = (
     "eager's output is constant, vanishes or is nowhere finite, so any output would agree with it"
 )
 
-SILENT_HINT = (
-    "give inputs of the range that the model expects: low and high in input_spec; where it returns "
-    "a choice (argmax), measure the scores before it"
-)
+RANGE_HINT = "give inputs of the range that the model expects: low and high in input_spec"
+
+SILENT_HINT = f"{RANGE_HINT}; where it returns a choice (argmax), measure the scores before it"
 
 _DIFFER = "two eager runs on the same input differ, so no mode can be verified"
 

@@ -10,7 +10,12 @@ import numpy as np
 
 from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.trial import Precision
-from xla_sweeps.worker.agreement import REFERENCE_FACTOR, TOLERANCE, USUAL_ERROR
+from xla_sweeps.worker.agreement import (
+    RANGE_HINT,
+    REFERENCE_FACTOR,
+    TOLERANCE,
+    USUAL_ERROR,
+)
 
 STEPS = 5  # steps of the loss curve
 
@@ -231,7 +236,10 @@ def _refusal(
     if not _finite(eager):
         return "eager's own loss or gradients are not finite"
     if not whole:
-        return "eager's first step changes no variable, so any mode that does nothing would agree"
+        return (
+            "eager's first step changes no variable, so any mode that does nothing would agree; "
+            f"{RANGE_HINT}"
+        )
     if tells or (errors and REFERENCE_FACTOR * math.hypot(*errors) <= MEANINGFUL * whole):
         return ""
     return (
