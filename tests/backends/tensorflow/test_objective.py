@@ -126,6 +126,49 @@ def test_a_function_is_a_loss_too_and_a_name_that_keras_lacks_is_refused() -> No
         of(model)
 
 
+def one_value(targets: Any, outputs: Any) -> Any:
+    return keras.ops.square(keras.ops.reshape(targets, (2, 1)) - outputs)
+
+
+def numbers(targets: Any, outputs: Any) -> Any:
+    wanted = keras.ops.one_hot(keras.ops.cast(keras.ops.reshape(targets, (2,)), "int32"), 3)
+    return keras.losses.categorical_crossentropy(wanted, outputs, from_logits=True)
+
+
+def a_column(targets: Any, outputs: Any) -> Any:
+    return keras.ops.sum(tf.ensure_shape(targets, (2, 1)) * outputs, axis=-1)
+
+
+@pytest.mark.parametrize("loss", [one_value, numbers, a_column])
+def test_a_loss_of_ones_own_gets_targets_of_a_shape_that_it_takes(loss: Any) -> None:
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+    model.compile(loss=loss)
+    objective, outputs = of(model)
+    targets = objective.draw(np.random.default_rng(3))
+    expected = float(model.compute_loss(y=targets, y_pred=outputs))
+    assert float(objective.value(outputs, targets)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_loss_that_takes_no_targets_is_refused_with_its_reason() -> None:
+    def six(targets: Any, outputs: Any) -> Any:
+        return tf.ensure_shape(targets, (6,)) - outputs
+
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+    model.compile(loss=six)
+    shapes = r"six fails on targets of shape \(2, 3\) or \(2,\) or \(2, 1\): .*compatible"
+    with pytest.raises(ConfigError, match=shapes):
+        of(model)
+
+
+def test_texts_of_ctc_are_shorter_than_the_outputs() -> None:
+    model = keras.Sequential([keras.Input((8, 4)), keras.layers.Dense(5)])
+    model.compile(loss=keras.losses.CTC())
+    objective, outputs = of(model, np.ones((2, 8, 4), "float32"))
+    targets = objective.draw(np.random.default_rng(3))
+    assert targets.shape == (2, 2)
+    assert np.isfinite(objective.value(outputs, targets))
+
+
 def sparse_focal(targets: Any, outputs: Any) -> Any:
     chosen = tf.one_hot(tf.squeeze(targets, -1), 3, dtype=outputs.dtype)
     return tf.reduce_sum(chosen * (1 - outputs) ** 2, axis=-1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import keras
@@ -13,6 +14,7 @@ from xla_sweeps.backends.keras.sources import OWN
 from xla_sweeps.backends.keras.sources.inputs import is_floating
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.trial import Trial
+from xla_sweeps.trial.failures import error_line, root_cause
 
 
 class _Reduced(keras.losses.Loss):  # type: ignore[misc]
@@ -89,7 +91,7 @@ class Objective:
         return tuple(drawn) if isinstance(drawn, list) else drawn
 
     def value(self, outputs: Any, targets: Any) -> Any:
-        """The loss of a batch, without those that layers add.
+        """The loss of a batch, without those that layers add; 0 if there are no others.
 
         Outputs that a model returns in training only, after the others, have none.
         """
@@ -97,10 +99,12 @@ class Objective:
             self.heads, keras.tree.flatten(targets), keras.tree.flatten(outputs), strict=False
         )
         values = [head.value(target, output) for head, target, output in given if head]
-        return sum(values[1:], values[0])
+        return sum(values[1:], values[0]) if values else keras.ops.zeros(())
 
     def compiled_with(self) -> dict[str, Any]:
         """What Keras's `compile` takes, of a model that returns the same nest."""
+        if not any(self.heads):
+            return {"loss": None}
         weights = [head.weight if head else 0.0 for head in self.heads]
         return {
             "loss": self._nest([head.loss if head else None for head in self.heads]),
@@ -140,10 +144,21 @@ def objective_of(model: Any, outputs: Any, trial: Trial, library: Any) -> Object
         ]
         if any(made):
             return Objective(heads=made, structure=outputs)
+    if _adds_all_losses(model, trial):
+        return Objective(heads=[None] * len(heads), structure=outputs)
     head = scores_of(heads, trial)
     loss = library.losses.SparseCategoricalCrossentropy(from_logits=not adds_up_to_one(head))
     scores = HeadLoss(loss=loss, shape=tuple(head.shape[:-1]), classes=head.shape[-1])
     return Objective(heads=[scores], structure=outputs)
+
+
+def _adds_all_losses(model: Any, trial: Trial) -> bool:
+    """True if an own model is compiled without a loss, and its layers add some in a call."""
+    if trial.model.library != OWN or getattr(model, "optimizer", None) is None:
+        return False
+    weights = model.trainable_variables
+    penalties = sum(getattr(each, "regularizer", None) is not None for each in weights)
+    return len(model.losses) > penalties
 
 
 def scores_of(heads: Sequence[Any], trial: Trial) -> Any:
@@ -180,10 +195,40 @@ def _head_loss(library: Any, given: Any, weight: Any, head: Any) -> HeadLoss | N
     except ValueError as error:
         raise ConfigError(f"the model's loss {given!r} is unknown to Keras") from error
     name = str(getattr(loss, "name", "") or getattr(loss, "__name__", ""))
-    sparse, weight = "sparse" in name, 1.0 if weight is None else float(weight)
-    shape = tuple(head.shape[:-1] if sparse else head.shape)
-    classes, legacy = head.shape[-1] if sparse else 0, library is not keras
-    return HeadLoss(loss=loss, shape=shape, classes=classes, weight=weight, legacy=legacy)
+    make = partial(
+        HeadLoss,
+        loss=loss,
+        weight=1.0 if weight is None else float(weight),
+        legacy=library is not keras,
+    )
+    whole, (*positions, last) = tuple(head.shape), head.shape
+    numbers = make(shape=tuple(positions), classes=last)
+    if name == "ctc":
+        return make(shape=(whole[0], max(1, whole[1] // 4)), classes=last)
+    usual = numbers if "sparse" in name else make(shape=whole)
+    others = [numbers, make(shape=(*positions, 1))] if positions and last > 1 else []
+    return _first_that_runs([usual, *others], head, name)
+
+
+def _first_that_runs(candidates: Sequence[HeadLoss], output: Any, name: str) -> HeadLoss:
+    """The first of some losses that takes its own targets: one's own may want any shape.
+
+    Raises:
+        ConfigError: none does.
+    """
+    rng, errors = np.random.default_rng(0), list[Exception]()
+    for head in candidates:
+        try:
+            head.value(keras.ops.convert_to_tensor(head.draw(rng)), output)
+        except Exception as error:
+            errors.append(error)
+        else:
+            return head
+    shapes = " or ".join(str(head.shape) for head in candidates)
+    raise ConfigError(
+        f"the model's loss {name} fails on targets of shape {shapes}: "
+        f"{error_line(root_cause(errors[0]))}; compile the model with one that takes such targets"
+    ) from errors[0]
 
 
 def _by_head(given: Any, names: Sequence[str], count: int) -> list[Any]:
