@@ -26,6 +26,38 @@ def autoencoder() -> keras.Model:
     return model
 
 
+class Warm(keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[misc]
+    """A schedule without a config, as in the tutorials."""
+
+    def __call__(self, step: Any) -> Any:
+        return 0.02 / (1.0 + tf.cast(step, "float32"))
+
+
+def gathering() -> keras.Model:
+    """An optimizer that gathers the gradients of three steps, and a schedule of one's own."""
+    given = keras.Input((WIDTH,))
+    model = keras.Model(given, layers.Dense(3)(given))
+    optimizer = keras.optimizers.Adam(Warm(), gradient_accumulation_steps=3)
+    model.compile(optimizer=optimizer, loss="mse")
+    return model
+
+
+class Adding(layers.Layer):  # type: ignore[misc]
+    """The mean square of an output, as a loss of its own."""
+
+    def call(self, outputs: Any) -> Any:
+        self.add_loss(keras.ops.mean(keras.ops.square(outputs)))
+        return outputs
+
+
+def added() -> keras.Model:
+    """Compiled without a loss: a layer adds it, so no outputs need be scores."""
+    given = keras.Input((WIDTH,))
+    model = keras.Model(given, Adding()(layers.Dense(1)(given)))
+    model.compile(optimizer="adam")
+    return model
+
+
 def counting() -> keras.Model:
     """A loss of logarithms, of outputs that are negative too."""
     given = keras.Input((WIDTH,))
@@ -158,6 +190,35 @@ class WrongLoss(OwnLoss):
         return 1.0 if tf.executing_eagerly() else 3.0
 
 
+class Gathering(Pairs):
+    """Gradients of two steps, in variables that Keras does not list."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.taken = tf.Variable(0, trainable=False)
+        weights = self.trainable_weights
+        self.sums = [tf.Variable(tf.zeros(each.shape), trainable=False) for each in weights]
+
+    def apply(self) -> None:
+        self.optimizer.apply_gradients(zip(self.sums, self.trainable_weights, strict=True))
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        inputs, targets = data
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(self(inputs, training=True) - targets))
+        for each, more in zip(self.sums, tape.gradient(loss, self.trainable_weights), strict=True):
+            each.assign_add(more)
+        tf.cond(self.taken.assign_add(1) % 2 == 0, self.apply, lambda: None)
+        return {"loss": loss}
+
+
+class Silent(Pairs):
+    """A step that returns nothing."""
+
+    def train_step(self, data: Any) -> Any:
+        super().train_step(data)
+
+
 class Broken(Pairs):
     """A step that fails whatever it gets."""
 
@@ -178,6 +239,8 @@ def _builder_of(kind: type[keras.Model]) -> Callable[[], keras.Model]:
 pairs, own_loss = _builder_of(Pairs), _builder_of(OwnLoss)
 
 wrong, wrong_loss, broken = map(_builder_of, (Wrong, WrongLoss, Broken))
+
+summing, silent = map(_builder_of, (Gathering, Silent))
 
 
 class Named(Pairs):

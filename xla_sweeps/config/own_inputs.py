@@ -65,12 +65,20 @@ def states_of(model: Any, variables: Iterable[Any] = (), *, limit: float = LARGE
         limit: elements from which on a variable is left out.
     """
     listed = list(variables if model is None else model.variables)
-    places = {id(each) for one in listed for each in (one, getattr(one, "value", None))}
     states = [one for one in listed if not one.trainable]
-    for layer in () if model is None else model._flatten_layers():
-        held = [one for one in vars(layer).values() if hasattr(one, "assign")]
-        states += [one for one in held if hasattr(one, "trainable") and id(one) not in places]
+    states += [] if model is None else held_variables(model)
     return [(one, as_numpy(one).copy()) for one in states if _count_elements(one) < limit]
+
+
+def held_variables(model: Any) -> list[Any]:
+    """Variables that layers of a model hold, alone or in a list, and that Keras does not list."""
+    listed = [each for one in model.variables for each in (one, getattr(one, "value", None))]
+    places, held = set(map(id, listed)), list[Any]()
+    for layer in model._flatten_layers():
+        for value in vars(layer).values():
+            held += value if isinstance(value, list | tuple) else [value]
+    kept = {id(one): one for one in held if hasattr(one, "assign") and hasattr(one, "trainable")}
+    return [one for place, one in kept.items() if place not in places]
 
 
 def _count_elements(variable: Any) -> int:

@@ -14,6 +14,7 @@ from factories import TRIAL
 from paths import SUPPORT
 
 from xla_sweeps.backends.keras import own_training
+from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.measurement import Flag, ModeOutcome, Status
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.trial import COMPILED, ReplicateJob, Training
@@ -68,6 +69,7 @@ RANDOM = ("gan", "VAE", "seeded_vae")
     "function",
     [
         *("pairs", "gan", "Named", "Recalled", "Arguments", "in_order", "own_loss"),
+        *("gathering", "added", "summing"),
         *(pytest.param(each, marks=pytest.mark.exhaustive) for each in RANDOM[1:]),
     ],
 )
@@ -80,7 +82,7 @@ def test_every_mode_trains_by_the_models_own_step(function: str) -> None:
 @pytest.mark.parametrize(
     ("function", "modes"),
     [
-        *(("VAE", FITS), ("Named", FITS), ("own_loss", FITS)),
+        *(("VAE", FITS), ("Named", FITS), ("own_loss", FITS), ("added", FITS)),
         pytest.param("masked", ("graph", "fit_graph"), id="outputs that are masked"),
         *(pytest.param(each, FITS, marks=pytest.mark.exhaustive) for each in ("pairs", "gan")),
     ],
@@ -135,6 +137,11 @@ def test_a_loss_of_ones_own_is_trained_with_the_optimizer_that_is_asked_for(func
 def test_a_step_that_takes_no_data_is_said_with_its_reason() -> None:
     with pytest.raises(Exception, match="inputs alone: ValueError: no data fits"):
         set_up(job_of("broken"))
+
+
+def test_a_step_that_returns_nothing_is_refused_with_what_it_returns_elsewhere() -> None:
+    with pytest.raises(XlaSweepsError, match=r"returns no loss; return it, as in {'loss': loss}"):
+        set_up(job_of("silent"))
 
 
 def test_steps_with_other_random_numbers_change_the_weights_alike() -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import inspect
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import keras
@@ -19,7 +19,7 @@ import numpy as np
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.objective import objective_of
 from xla_sweeps.backends.keras.sources import OWN, LoadedModel
-from xla_sweeps.config.own_inputs import takes_by_name
+from xla_sweeps.config.own_inputs import held_variables, takes_by_name
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.trial import Trial
 from xla_sweeps.trial.failures import error_line, root_cause
@@ -53,15 +53,37 @@ def compiled_optimizer(model: Any) -> Any:
     if own is None:
         return None
     try:
-        config = own.get_config()
+        rate = float(keras.ops.convert_to_numpy(own.learning_rate))
+        with _at_rate(own, rate):
+            config = own.get_config()
         if "learning_rate" in config:
-            config["learning_rate"] = float(keras.ops.convert_to_numpy(own.learning_rate))
+            config["learning_rate"] = rate
         return type(own).from_config(config)
     except Exception as error:
         raise ConfigError(
             f"the model's {type(own).__name__} cannot be made again ({error_line(error)}); give "
             "optimizer=adam or another"
         ) from error
+
+
+@contextmanager
+def _at_rate(optimizer: Any, rate: float) -> Iterator[None]:
+    """Replace a schedule of an optimizer, which may have no config of its own, by a rate."""
+    schedule = getattr(optimizer, "_learning_rate", None)
+    if not callable(schedule):
+        yield
+        return
+    optimizer._learning_rate = rate
+    try:
+        yield
+    finally:
+        optimizer._learning_rate = schedule
+
+
+def gathered_steps(optimizer: Any) -> int:
+    """The number of steps whose gradients an optimizer of Keras 3 gathers for one update."""
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    return getattr(inner, "gradient_accumulation_steps", None) or 1
 
 
 def metrics_of(model: Any, trial: Trial) -> list[Any]:
@@ -92,13 +114,19 @@ def state_of(model: Any) -> list[Any]:
     of_optimizers = [
         each for one in optimizers_of(model) for each in (*one.variables, one.learning_rate)
     ]
-    every = [*model.variables, *metrics, *of_optimizers]
+    every = [*model.variables, *held_variables(model), *metrics, *of_optimizers]
     kept = {id(each): each for each in every if hasattr(each, "assign")}
     return list(kept.values())
 
 
 def loss_in(logs: Any) -> Any:
-    """The loss in what a `train_step` returns: what it calls so, or the first value."""
+    """The loss in what a `train_step` returns: what it calls so, or the first value.
+
+    Raises:
+        XlaSweepsError: it returns nothing.
+    """
+    if logs is None or logs == {}:
+        raise XlaSweepsError("train_step returns no loss; return it, as in {'loss': loss}")
     if not isinstance(logs, Mapping):
         return logs
     return logs.get("loss", next(iter(logs.values())))

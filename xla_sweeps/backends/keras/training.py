@@ -20,6 +20,7 @@ from xla_sweeps.backends.keras.executable import Engine
 from xla_sweeps.backends.keras.objective import Objective, objective_of
 from xla_sweeps.backends.keras.sources.inputs import is_floating, nudge_batch, widen
 from xla_sweeps.backends.keras.weights import name_of
+from xla_sweeps.config.own_inputs import held_variables
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.backend import Backend
 from xla_sweeps.schema.measurement import Agreement
@@ -98,7 +99,8 @@ class Trainer(ABC):
         self.random_layers = random_layers(self.model)
         self.trainable = list(self.model.trainable_variables)
         self.others = list(self.model.non_trainable_variables)
-        self.changed = list(filter(is_floating, [*self.trainable, *self.others]))
+        held = held_variables(self.model) if self.is_own else []
+        self.changed = list(filter(is_floating, [*self.trainable, *self.others, *held]))
         if not self.is_own:
             self.optimizer = optimizer_of(self.library, trial, self.model)
             self.optimizer.build(self.trainable)
@@ -123,7 +125,10 @@ class Trainer(ABC):
         elif names_one and own_training.has_usual_step(self.model):
             self.model.optimizer = optimizer_of(self.library, trial, self.model)
         self.optimizer = own_training.optimizers_of(self.model)[0]
-        return own_training.batches_for(built.loaded, trial, inputs, labels, run=self.try_step)
+        batches = own_training.batches_for(built.loaded, trial, inputs, labels, run=self.try_step)
+        if not getattr(self.optimizer, "built", True):  # as `fit` does
+            self.optimizer.build(self.model.trainable_variables)
+        return batches
 
     def try_step(self, batch: Any) -> None:
         """Run the model's `train_step` eagerly, and forget what it changes."""
@@ -204,13 +209,17 @@ class Trainer(ABC):
         steps: int = learning.STEPS,
         reseeded: bool = False,
     ) -> FirstSteps:
-        """Run the first step with a learning rate that shows the gradients, then `steps` more."""
+        """Run the first step with a learning rate that shows the gradients, then `steps` more.
+
+        An optimizer that gathers gradients takes as many steps for its first update.
+        """
         batches = batches or self.batches
         state = self.start_state(CHECKING_RATE)
         before = self.values(state)
         if reseeded:
             self.reseed()
-        loss, state = self.advance(run, state, batches[0])
+        for position in range(own_training.gathered_steps(self.optimizer)):
+            loss, state = self.advance(run, state, batches[position % len(batches)])
         updates = [new - old for new, old in zip(self.values(state), before, strict=True)]
         state, curve = self.start_state(), []
         for position in range(steps):
