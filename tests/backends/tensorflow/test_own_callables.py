@@ -48,7 +48,7 @@ def over_listed():
 '''
 
 BUILDERS = """
-import keras
+import functools, keras
 
 def of_config(config):
     return keras.Sequential([keras.layers.Dense(config.units)])
@@ -61,6 +61,19 @@ def of_classes(classes):
 
 def own_call(x):
     return x @ x.missing
+
+def dense(units, *, depth=1):
+    given = keras.Input((3,))
+    return keras.Model(given, keras.layers.Dense(units)(given))
+
+bound = functools.partial(dense, 4)
+named = functools.partial(dense, units=4, depth=1)
+cached = functools.lru_cache(lambda: dense(4))
+
+def scaled(factor, *inputs):
+    return factor * inputs[0]
+
+applied = functools.partial(scaled, 2)
 """
 
 FILES = {"linen.py": LINEN, "builders.py": BUILDERS}
@@ -94,3 +107,13 @@ def test_a_builder_with_one_setting_is_refused_where_it_is_called_on_a_batch(
         assert message.startswith(f"path=builders.py:{function}")
         assert f"takes {setting}; a function that builds a model takes nothing but" in message
         assert (told if given else "unknown inputs; give resolution=224") in message
+
+
+@pytest.mark.parametrize("function", ["bound", "named", "cached"])
+def test_a_builder_with_bound_settings_or_a_cache_is_called(function: str) -> None:
+    assert build(own(f"builders.py:{function}")).params == 16
+
+
+def test_a_function_of_bound_settings_and_any_inputs_is_the_model_itself() -> None:
+    built = build(own("builders.py:applied", input_spec=[{"shape": [3]}]))
+    np.testing.assert_allclose(outputs(built)[0], 2 * batch_of(built))

@@ -139,9 +139,7 @@ def _find_function(path: str) -> Any:
 def _call_function(path: str, spec: ModelSpec) -> Any:
     """Call the function, with the resolution if it takes one."""
     function = _find_function(path)
-    is_code = inspect.isfunction(function) or inspect.ismethod(function)
-    is_builder = is_code or inspect.isclass(function)
-    if not is_builder or needs_inputs(function):
+    if not _may_build(function) or needs_inputs(function):
         needed, inputs = _list_needed(function), len(spec.inputs) or 1
         if len(needed) > inputs:
             raise ConfigError(_tell_rule(f"path={path}", needed, inputs))
@@ -154,6 +152,18 @@ def _call_function(path: str, spec: ModelSpec) -> Any:
         raise
     except ENDS as error:
         raise ConfigError(f"path={path} failed: {describe_error(error)}") from error
+
+
+def _may_build(function: Any) -> bool:
+    """True for a function or class, also one that caches or has some arguments bound.
+
+    One with `*args` after those is the model itself, as the `apply` of a module of Flax.
+    """
+    if isinstance(function, partial):
+        kinds = [one.kind for one in inspect.signature(function).parameters.values()]
+        return inspect.Parameter.VAR_POSITIONAL not in kinds and _may_build(function.func)
+    code = inspect.unwrap(function) if hasattr(function, "cache_info") else function
+    return inspect.isfunction(code) or inspect.ismethod(code) or inspect.isclass(code)
 
 
 def _list_needed(function: Any) -> list[str]:
