@@ -42,6 +42,12 @@ def gathering() -> keras.Model:
     return model
 
 
+def mirrored() -> keras.Model:
+    """A model of a strategy, of one device here."""
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        return autoencoder()
+
+
 class Adding(layers.Layer):  # type: ignore[misc]
     """The mean square of an output, as a loss of its own."""
 

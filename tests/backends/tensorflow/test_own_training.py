@@ -14,7 +14,7 @@ from factories import TRIAL
 from paths import SUPPORT
 
 from xla_sweeps.backends.keras import own_training
-from xla_sweeps.errors import XlaSweepsError
+from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.measurement import Flag, ModeOutcome, Status
 from xla_sweeps.schema.modes import Scenario
 from xla_sweeps.schema.trial import COMPILED, ReplicateJob, Training
@@ -142,6 +142,11 @@ def test_a_step_that_takes_no_data_is_said_with_its_reason() -> None:
 def test_a_step_that_returns_nothing_is_refused_with_what_it_returns_elsewhere() -> None:
     with pytest.raises(XlaSweepsError, match=r"returns no loss; return it, as in {'loss': loss}"):
         set_up(job_of("silent"))
+
+
+def test_weights_of_a_strategy_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"tf.distribute strategy, and training is measured on"):
+        set_up(job_of("mirrored"))
 
 
 def test_steps_with_other_random_numbers_change_the_weights_alike() -> None:

@@ -58,9 +58,16 @@ class Trainer(training.Trainer):
         """Keep the state; `feed` are the pictures that it trains on.
 
         Raises:
-            ConfigError: no label fits the outputs; or what the base raises.
+            ConfigError: no label fits the outputs, or a strategy holds the weights; or what the
+                base raises.
         """
         super().__init__(*given, **named)
+        if any(isinstance(raw(one), tf.distribute.DistributedValues) for one in self.trainable):
+            raise ConfigError(
+                f"scenario={self.trial.scenario}: {self.trial.model.name} is built in the scope of "
+                "a tf.distribute strategy, and training is measured on one device; build it "
+                "without"
+            )
         self.feed = feed
         if feed and not self.is_own:
             shape = self.objective.classes_shape
