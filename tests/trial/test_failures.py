@@ -231,6 +231,18 @@ def test_a_timeout_names_the_option_that_raises_it() -> None:
     assert "timeouts.compile=SECONDS" in failure.hint
 
 
+def test_a_sentence_that_is_wrapped_is_told_whole() -> None:
+    wrapped = (
+        "\nObject Own was created by passing\nnon-serializable argument values,\nand must override "
+        "`get_config()` in\norder to be serializable. Please implement it.\n\nExample:\n"
+    )
+    told = "values, and must override `get_config()` in order to be serializable."
+    assert f"created by passing non-serializable argument {told}" in first_line(wrapped)
+    assert first_line("Incompatible shapes: [8,1] vs. [4,1].\nadvice") == (
+        "Incompatible shapes: [8,1] vs. [4,1]."
+    )
+
+
 def test_first_line_skips_blank_lines_and_is_bounded() -> None:
     assert first_line("\n\n  one \n two") == "one"
     assert first_line("") == "no message"

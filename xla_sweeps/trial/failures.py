@@ -22,6 +22,10 @@ CHANNEL_LOST_CODE = 74
 TEXT_LIMIT = 64 * 1024
 
 _LINE_LIMIT = 400
+
+_WRAPPED = re.compile(r"^(\S.{28,}[^\s.:;!?])\n(?=[a-z])", re.M)
+"""A line of a sentence that goes on in the next one, as Keras wraps its own."""
+
 _MARKUP = re.compile(
     r"\x1b\[[0-9;]*m|\{\{function_node [^}]*\}\} ?|,? metadata=\{[^}]*\}"
     r"|during context \[Unknown\]: | \[Op:[^\]]*\](?: name: ?\S*)?"
@@ -245,7 +249,7 @@ def signal_name(exit_code: int) -> str:
 
 def first_line(text: str) -> str:
     """The first informative line, shortened; Keras's wrapper around an error is skipped."""
-    plain = _MARKUP.sub("", text)
+    plain = _WRAPPED.sub(r"\1 ", _MARKUP.sub("", text))
     lines = [line.strip() for line in plain.splitlines() if line.strip()]
     if len(lines) > 1 and lines[0].startswith(WRAPPER):
         lines[0] = f"{lines[1]} (in {lines[0].removeprefix(WRAPPER).strip().rstrip('.')})"
