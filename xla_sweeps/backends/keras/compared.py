@@ -66,13 +66,13 @@ class ComparedModel(Generic[E]):
 
     engine: ClassVar[Engine]
 
-    def call_model(self, batch: Any) -> Any:
-        """Outputs of the model in an eager call."""
-        return self.built.call(batch)
+    def call_model(self, built: BuiltModel, batch: Any) -> Any:
+        """Outputs of a model in an eager call."""
+        return built.call(batch)
 
-    def _call_afresh(self, batch: Any) -> Any:
+    def _call_afresh(self, batch: Any, built: BuiltModel | None = None) -> Any:
         self.reset_state()
-        return self.call_model(batch)
+        return self.call_model(built or self.built, batch)
 
     def reset_state(self) -> None:
         """Forget what the model keeps from call to call, before a compared call."""
@@ -83,9 +83,9 @@ class ComparedModel(Generic[E]):
     def _resets(self) -> list[Callable[[], None]]:
         return stateful_resets(self.built.loaded.keras_model)
 
-    def eagerly(self, batch: Any) -> list[np.ndarray]:
-        """Outputs of an eager call of a batch: one array per head."""
-        return self.engine.executables.read(self._call_afresh(batch))
+    def eagerly(self, batch: Any, built: BuiltModel | None = None) -> list[np.ndarray]:
+        """Outputs of an eager call of a batch, by another model if given: one array per head."""
+        return self.engine.executables.read(self._call_afresh(batch, built))
 
     def eager_outputs(self, batches: Sequence[Any]) -> list[np.ndarray]:
         """Outputs of an eager call of each batch, together: one array per head."""

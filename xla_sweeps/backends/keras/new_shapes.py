@@ -126,15 +126,7 @@ class ShapesBench(KerasBench[E]):
 
     def eager_of_shape(self, name: str) -> list[np.ndarray]:
         """Outputs of eager execution on a shape's batch, in float64."""
-        return self._read_free(self.shape_batches[name])
-
-    def _read_free(self, batch: Any) -> list[np.ndarray]:
-        self.reset_state()
-        return self.engine.executables.read(self.call_free(batch))
-
-    def call_free(self, batch: Any) -> Any:
-        """Outputs of the model with free sizes in an eager call."""
-        return self.free_model.call(batch)
+        return self.eagerly(self.shape_batches[name], self.free_model)
 
     def stream(self, label: str) -> Block:
         """Time a stream: parts `NAME` for first calls, `NAME_later` for a later one of each."""
@@ -161,9 +153,9 @@ class ShapesBench(KerasBench[E]):
         made, seen = dict[str, int](), list[Agreement]()
         with self.without_caches():
             executable = self.new_function(mode_of(label))
-            executable.prepare()
             for name, batch in self.shape_batches.items():
                 before = executable.traces()
+                executable.prepare()  # after the eager calls of the shape before
                 self.reset_state()
                 outputs = executable.read(executable.run(batch))
                 made[name] = executable.traces() - before
@@ -210,10 +202,9 @@ class ShapesBench(KerasBench[E]):
         agreed = compare(reference, moves=agreement.worst_moves(moves))
         if agreed.ok:
             return agreed
-        nudged = moves_on(
-            [self.shape_batches[name]], self._read_free, self.built.precision, seed=facts.seed
-        )
-        moves += filter(None, [nudged])
+        eagerly = partial(self.eagerly, built=self.free_model)
+        batches, precision = [self.shape_batches[name]], self.built.precision
+        moves += filter(None, [moves_on(batches, eagerly, precision, seed=facts.seed)])
         return compare(reference, moves=agreement.worst_moves(moves))
 
 

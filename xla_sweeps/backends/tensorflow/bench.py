@@ -88,10 +88,10 @@ class Bench(KerasBench[modes.ModeExecutable]):
         asked = map(mode_of, self.modes)  # graph mode stands for what needs a Keras model or NumPy
         return prove(self.busy(mode if mode.entry.queues else Mode.GRAPH for mode in asked))
 
-    def call_model(self, batch: Any) -> Any:
-        """Outputs of the model in an eager call."""
+    def call_model(self, built: BuiltModel, batch: Any) -> Any:
+        """Outputs of a model in an eager call."""
         modes.activate(Execution.EAGER)
-        return self.built.call(batch)
+        return built.call(batch)
 
     @contextmanager
     def op_by_op(self) -> Iterator[None]:

@@ -14,6 +14,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from xla_sweeps.backends.keras.bench import KerasBench
+from xla_sweeps.backends.keras.building import BuiltModel
 from xla_sweeps.backends.keras.cold_start import StartBench
 from xla_sweeps.backends.keras.mac_count import MacCount
 from xla_sweeps.backends.keras.new_shapes import ShapesBench
@@ -44,10 +45,10 @@ class TorchBench(KerasBench[TorchExecutable]):
             return TRIVIAL_SYNCHRONIZATION
         return waits(self.busy([Mode.TORCH_EAGER]), wait="torch.cuda.synchronize")
 
-    def call_model(self, batch: Any) -> Any:
-        """Outputs of the model in an eager call."""
+    def call_model(self, built: BuiltModel, batch: Any) -> Any:
+        """Outputs of a model in an eager call."""
         with torch.inference_mode():
-            return self.built.call(batch)
+            return built.call(batch)
 
     def call_eagerly(self, tell: Tell) -> None:
         """Run the model eagerly.
@@ -133,11 +134,6 @@ class NewShapesBench(ShapesBench[TorchExecutable], TorchBench):
         torch._dynamo.reset()
         with torch._inductor.utils.fresh_cache():
             yield
-
-    def call_free(self, batch: Any) -> Any:
-        """Outputs of the model with free sizes in an eager call."""
-        with torch.inference_mode():
-            return self.free_model.call(batch)
 
 
 class ColdStartBench(StartBench[TorchExecutable], TorchBench):
