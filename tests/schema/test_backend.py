@@ -52,6 +52,7 @@ EXCEPTIONS: Mapping[str, Mapping[str, frozenset[str]]] = {
             {"keras-cv", "keras-hub", "tensorflow-hub", "tensorflow[and-cuda]"}
         ),
         "config/local_model.py": frozenset({"keras"}),
+        "config/own_modules.py": frozenset({"is_keras_model", "keras"}),
         "config/own_files.py": frozenset({".keras", "keras", "tf_keras", "tensorflow"}),
         "config/scenario.py": frozenset({"keras", "tf_keras"}),
         "config/settings.py": frozenset({"keras"}),
@@ -63,8 +64,10 @@ EXCEPTIONS: Mapping[str, Mapping[str, frozenset[str]]] = {
         "report/terminal/predict_cost.py": frozenset({"tf.function("}),
     },
     "shipping: a Keras model in memory, and the libraries whose code is not shipped": {
-        "api/shipping.py": frozenset({"_is_keras", ".keras", "model.keras", "keras", "tf_keras"})
-        | {"KerasSaveable", r"[/:]|\.(keras|h5|hdf5|py)$"},
+        "api/shipping.py": frozenset(
+            {"is_keras_model", ".keras", "model.keras", "keras", "tf_keras"}
+        )
+        | {"is_keras_model", "KerasSaveable", r"[/:]|\.(keras|h5|hdf5|py)$"},
         "api/compiled.py": frozenset({"tensorflow", "keras", "tf_keras", "keras_cv", "keras_hub"}),
         "api/identity.py": frozenset({"tensorflow", "keras", "tf_keras"}),
     },

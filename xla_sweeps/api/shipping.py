@@ -27,7 +27,7 @@ from xla_sweeps.config import own_inputs
 from xla_sweeps.config.catalog import names
 from xla_sweeps.config.own_files import IMAGE_SIZES
 from xla_sweeps.config.own_inputs import OwnArray
-from xla_sweeps.config.own_modules import is_module, require_inference
+from xla_sweeps.config.own_modules import is_keras_model, is_module, require_inference
 from xla_sweeps.config.values import path_of
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.options import BY_NAME, LOCAL
@@ -72,7 +72,7 @@ def options_for(
         )
     if isinstance(model, (str, Path)):
         named = _options_by_name(model)
-    elif _is_keras(model):
+    elif is_keras_model(model):
         named = _ship_model(model, inputs, arrays, results_dir, resolution)
     elif is_module(model):
         named = _ship_module(model, inputs, results_dir)
@@ -100,9 +100,9 @@ def _part_of_model(given: Any) -> str:
     """Name the part of a Keras model that is given: `predict`, or a function; "" for others."""
     code = getattr(given, "python_function", given)
     holder = getattr(code, "__self__", None)
-    if _is_keras(holder) and code.__name__ in _CALLS:
+    if is_keras_model(holder) and code.__name__ in _CALLS:
         return str(code.__name__)
-    return "compiled function" if code is not given and _is_keras(code) else ""
+    return "compiled function" if code is not given and is_keras_model(code) else ""
 
 
 _NOT_ARRAYS = {
@@ -149,12 +149,6 @@ def _options_by_name(model: str | Path) -> dict[str, Any]:
     if text not in names() and (is_path or path_of(text or " ").exists()):
         return {"model": LOCAL, "path": text}
     return {"model": text}
-
-
-def _is_keras(model: Any) -> bool:
-    """True for an instance of Keras's or tf_keras's Model, without importing them."""
-    bases = type(model).__mro__
-    return any(base.__name__ == "Model" and "keras" in base.__module__ for base in bases)
 
 
 def _ship_builder(builder: Callable[[], Any], results_dir: Path) -> dict[str, Any]:
@@ -234,10 +228,8 @@ def _ship_module(module: Any, inputs: Any, results_dir: Path) -> dict[str, Any]:
 
 @refusing("model: it cannot be called on these inputs")
 def _outputs(model: Any, example: Any) -> list[Any]:
-    several = isinstance(example, Mapping) and len(example) > 1
-    if several and own_inputs.takes_by_name(model.call, example):
-        return own_inputs.flat(model(**example, training=False))
-    return own_inputs.flat(model(example, training=False))
+    call = own_inputs.call_of(model, example if isinstance(example, Mapping) else ())
+    return own_inputs.flat(call(example, training=False))
 
 
 def _example(model: Any, resolution: Any) -> Any:

@@ -195,6 +195,22 @@ def takes_by_name(call: Callable[..., Any], names: Collection[str]) -> bool:
     return any(names) and set(names) <= set(inspect.signature(call).parameters)
 
 
+def call_of(model: Any, names: Collection[str]) -> Callable[..., Any]:
+    """The model, or a function where several inputs of these names are arguments of its call.
+
+    Keras wants the first of them by its place.
+    """
+    if len(names) < 2 or not takes_by_name(model.call, names):
+        return model  # type: ignore[no-any-return]
+    order = list(inspect.signature(model.call).parameters)
+
+    def call(given: Mapping[str, Any], **more: Any) -> Any:
+        first, *others = sorted(given, key=order.index)
+        return model(given[first], **{name: given[name] for name in others}, **more)
+
+    return call
+
+
 def takes_alone(model: Any, given: Mapping[str, Any]) -> bool:
     """True for a model of Keras whose call takes its only named input as that argument.
 

@@ -1,4 +1,4 @@
-"""Tell a PyTorch module without loading PyTorch, and refuse one that cannot be measured."""
+"""Tell models of Keras and PyTorch without loading either; refuse what cannot be measured."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from xla_sweeps.errors import ConfigError
+
+
+def is_keras_model(value: Any) -> bool:
+    """True for an instance of the Model of Keras 3 or of tf_keras."""
+    bases = type(value).__mro__
+    return any(base.__name__ == "Model" and "keras" in base.__module__ for base in bases)
 
 
 def is_module(value: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
@@ -26,8 +26,14 @@ from xla_sweeps.backends.keras.sources.inputs import (
 )
 from xla_sweeps.backends.keras.sources.own_code import ENDS, describe_error, import_named
 from xla_sweeps.config.own_files import as_input_spec
-from xla_sweeps.config.own_inputs import needs_inputs, takes_alone, takes_by_name, takes_dictionary
-from xla_sweeps.config.own_modules import is_module, require_inference
+from xla_sweeps.config.own_inputs import (
+    call_of,
+    needs_inputs,
+    takes_alone,
+    takes_by_name,
+    takes_dictionary,
+)
+from xla_sweeps.config.own_modules import is_keras_model, is_module, require_inference
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 from xla_sweeps.system.text import a_noun
@@ -53,7 +59,7 @@ def load(spec: ModelSpec, *, batch_size: int, first: Wrap) -> LoadedModel:
         model = _load_keras(path, spec.recipe.get("import"))
         return _from_keras(model, spec, batch_size, first, rebuildable=False)
     built = _call_function(path, spec)
-    if _is_keras_model(built):
+    if is_keras_model(built):
         return _from_keras(built, spec, batch_size, first, rebuildable=True)
     if isinstance(built, type):
         raise ConfigError(f"path={path} returned the class {built.__name__}; return an instance")
@@ -185,13 +191,6 @@ def _tell_rule(subject: str, needed: Sequence[str], inputs: int) -> str:
     )
 
 
-def _is_keras_model(built: Any) -> bool:
-    """True for a model of Keras 3 or tf_keras, without importing the latter."""
-    return any(
-        base.__name__ == "Model" and "keras" in base.__module__ for base in type(built).__mro__
-    )
-
-
 def _from_keras(
     model: Any, spec: ModelSpec, batch_size: int, first: Wrap, *, rebuildable: bool
 ) -> LoadedModel:
@@ -246,22 +245,6 @@ def _bind_undeclared(
         lambda batch: dict(zip(names, keras.tree.flatten(batch), strict=True)),
         call_of(model, names),
     )
-
-
-def call_of(model: Any, names: Collection[str]) -> Callable[..., Any]:
-    """The model, or a function where several inputs of these names are arguments of its call.
-
-    Keras wants the first of them by its place.
-    """
-    if len(names) < 2 or not takes_by_name(model.call, names):
-        return model  # type: ignore[no-any-return]
-    order = list(inspect.signature(model.call).parameters)
-
-    def call(given: Mapping[str, Any], **more: Any) -> Any:
-        first, *others = sorted(given, key=order.index)
-        return model(given[first], **{name: given[name] for name in others}, **more)
-
-    return call
 
 
 def _index_ranges(model: Any) -> dict[int, tuple[int, int]]:
@@ -323,7 +306,7 @@ def _call_first(forward: Callable[[Any], Any], batch: Any, where: str, rule: str
         if not rule:
             raise
         raise ConfigError(f"{where}: {describe_error(error)}{rule}") from error
-    if rule and (is_module(outputs) or _is_keras_model(outputs)):
+    if rule and (is_module(outputs) or is_keras_model(outputs)):
         raise ConfigError(f"{where}: returns {a_noun(type(outputs).__name__)} of a batch{rule}")
     _refuse_callables(outputs, where)
 

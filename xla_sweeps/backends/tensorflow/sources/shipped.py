@@ -16,8 +16,8 @@ from unittest import mock
 import numpy as np
 
 from xla_sweeps.backends.keras import weights
-from xla_sweeps.backends.keras.sources.local import call_of, load_file
-from xla_sweeps.config.own_inputs import as_numpy, flat, needs_inputs
+from xla_sweeps.backends.keras.sources.local import load_file
+from xla_sweeps.config.own_inputs import as_numpy, call_of, flat, needs_inputs
 from xla_sweeps.errors import XlaSweepsError
 
 TOLERANCE = 1e-3
