@@ -20,13 +20,13 @@ from xla_sweeps.backends.keras.explain.explainer import Explainer, calls_within,
 from xla_sweeps.backends.keras.explain.trace import call_each
 from xla_sweeps.backends.torch.bench import TorchBench
 from xla_sweeps.backends.torch.declaration import BACKEND
-from xla_sweeps.backends.torch.modes import breaks_after, first_line, limits_reached
+from xla_sweeps.backends.torch.modes import breaks_after, limits_reached
 from xla_sweeps.backends.torch.trace import LAYER, read_trace
 from xla_sweeps.errors import XlaSweepsError
 from xla_sweeps.schema.explanation import Break, Capture, Explanation, Work
 from xla_sweeps.schema.measurement import Phase
 from xla_sweeps.schema.modes import Mode
-from xla_sweeps.trial.failures import WRAPPER, error_line
+from xla_sweeps.trial.failures import WRAPPER, error_line, first_line
 from xla_sweeps.worker.backend import Tell
 from xla_sweeps.worker.lines import line_of
 

@@ -20,6 +20,7 @@ from torch._dynamo.utils import calculate_time_spent, counters, graph_break_reas
 
 from xla_sweeps.backends.keras.executable import Engine, Executable, as_it_is
 from xla_sweeps.schema.modes import Execution, Mode
+from xla_sweeps.trial.failures import first_line
 from xla_sweeps.worker.lines import innermost_line
 
 _OPTIONS: Mapping[Execution, Mapping[str, Any]] = {
@@ -157,11 +158,6 @@ def breaks_after(earlier: int) -> list[tuple[str, str]]:
         frames = [(one.filename, one.lineno) for one in each.user_stack]
         breaks.append((first_line(each.reason), innermost_line(frames, frameworks=True)))
     return breaks
-
-
-def first_line(text: str) -> str:
-    """The first line of a reason."""
-    return text.strip().partition("\n")[0]
 
 
 @contextmanager
