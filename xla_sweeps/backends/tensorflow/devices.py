@@ -8,7 +8,6 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from xla_sweeps.backends.tensorflow.libraries import loaded_libraries
@@ -62,8 +61,8 @@ def _why_no_gpu() -> str:
     return f"{cannot}; install CUDA: {how_to_install('gpu')}"
 
 
-def configure(*, tf32: bool, seed: int) -> None:
-    """Set what holds for the whole process: GPU memory allocated on demand, TF32, fixed seeds."""
+def configure(*, tf32: bool) -> None:
+    """Set what holds for the whole process: GPU memory allocated on demand, TF32."""
     for gpu in tf.config.list_physical_devices("GPU"):
         tf.config.experimental.set_memory_growth(gpu, True)
     if stands_in():
@@ -71,7 +70,6 @@ def configure(*, tf32: bool, seed: int) -> None:
         both = [tf.config.LogicalDeviceConfiguration()] * 2
         tf.config.set_logical_device_configuration(cpu, both)
     tf.config.experimental.enable_tensor_float_32_execution(tf32)
-    keras.utils.set_random_seed(seed)
 
 
 def synchronize() -> None:

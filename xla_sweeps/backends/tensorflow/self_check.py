@@ -129,7 +129,7 @@ def _block_s(executable: ModeExecutable, calls: int) -> float:
 def main(role: str, kind: str, *words: str) -> None:
     """Do what is asked, on the visible device of a kind."""
     if role == "measure":
-        devices.configure(tf32=False, seed=0)
+        devices.configure(tf32=False)
     with tf.device(devices.tf_device(kind)):
         answers = compile_programs() if role == "compile" else measure(kind, float(words[0]))
         for answer in answers:

@@ -35,7 +35,8 @@ class TensorFlow(KerasFramework[Bench]):
 
     def configure(self, trial: Trial) -> None:
         """Set GPU memory, TF32 and seeds for the whole process."""
-        devices.configure(tf32=trial.tf32, seed=trial.seed)
+        devices.configure(tf32=trial.tf32)
+        super().configure(trial)
 
     def environment(self) -> dict[str, Any]:
         """Versions and settings as TensorFlow reports them."""
