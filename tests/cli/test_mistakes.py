@@ -298,7 +298,35 @@ def test_the_bare_command_prints_its_usage_and_measures_nothing(
         (f"{SWEEP}  seed: {{min: 0, max: 1000000000}}\n", "s.yaml: 1,000,000,001 trials are more"),
         (f"{SWEEP}  seed: {{min: 0, max: 1.0e+15, q: 1, distribution: q_uniform}}\n", "s.yaml: mo"),
         ("method: grid\nparameters: [1\nx: 2\n", "s.yaml:3: not valid YAML: "),
-        ("a: &x 1\nb: *x\n", "s.yaml:2: YAML aliases are not allowed"),
+        ("a: &x 1\nb: *x\n", "s.yaml:2: YAML aliases are not allowed; write the value itself"),
+        (
+            f"{SWEEP}  <<: {{seed: {{value: 1}}}}\n",
+            "s.yaml:4: expected a word as key, not <<; write the keys themselves",
+        ),
+        (
+            f"{SWEEP}  batch_size: {{values: ['8']}}\n",
+            "s.yaml:4: batch_size=8: expected an integer; '8' is a text; write 8 without quotes",
+        ),
+        (
+            f"{SWEEP}  effort.block_s: {{value: '0.1'}}\n",
+            "s.yaml:4: effort.block_s=0.1: expected a number above 0; '0.1' is a text; write 0.1",
+        ),
+        (f"{SWEEP}  seed: {{min: '1', max: 2}}\n", "s.yaml:4: parameters.seed.min: '1' is a text"),
+        (f"{SWEEP}run_cap: '3'\n", "s.yaml:4: run_cap=3: expected an integer above 0; '3' is a"),
+        (
+            f"{SWEEP}  effort.block_s: {{value: 1}}\n"
+            "  effort: {parameters: {block_s: {value: 2}}}\n",
+            "s.yaml:5: parameters.effort.block_s: it is there twice, nested and with dots; keep",
+        ),
+        (
+            f"{SWEEP}  seed: {{distribution: beta, a: 1, b: 2}}\n",
+            "s.yaml:4: parameters.seed: unknown distribution 'beta'. Allowed: ",
+        ),
+        (SWEEP.replace("mobilenet_v2", "null"), "s.yaml:3: unknown model 'null'."),
+        (
+            SWEEP.replace("mobilenet_v2", "[vgg16, vgg19]"),
+            "s.yaml:3: unknown model '[vgg16,vgg19]'. For several: values: [vgg16,vgg19] in a ",
+        ),
         (SWEEP.replace("_v2", "_v22"), "s.yaml:3: unknown model 'mobilenet_v22'. Did you mean 'm"),
         (
             f"{SWEEP}  device: {{values: [cpu]}}\n",
@@ -317,6 +345,22 @@ def test_a_sweep_file_that_cannot_be_run_says_where(
 ) -> None:
     Path("s.yaml").write_text(definition)
     assert refusal(["sweep", "s.yaml", "--dry-run"], capsys).startswith(line)
+
+
+def test_a_sweep_file_in_another_encoding_is_told_to_be_utf_8(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("s.yaml").write_bytes(SWEEP.encode("utf-16"))
+    expected = "s.yaml: not UTF-8 (byte 0); save it as UTF-8\n"
+    assert refusal(["sweep", "s.yaml", "--dry-run"], capsys) == expected
+
+
+def test_a_word_that_the_locale_cannot_read_is_told_how_to_be_read(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.getfilesystemencoding", lambda: "ascii")
+    expected = "the argument 'results_dir=\\udcc3' is not valid ASCII; set PYTHONUTF8=1\n"
+    assert refusal(["results_dir=\udcc3"], capsys) == expected
 
 
 @pytest.mark.parametrize(

@@ -147,6 +147,11 @@ def test_every_key_that_a_distribution_uses_may_be_given(distribution: str) -> N
     assert sweep.parameters["m"].distribution == distribution
 
 
+@pytest.mark.parametrize("where", ["of/mine.yaml", "of/mine"])
+def test_a_definition_without_a_name_has_that_of_its_file(where: str) -> None:
+    assert parse_sweep(GRID, where=where).name == "mine"
+
+
 def test_nested_parameters_are_flattened() -> None:
     nested = {
         "effort": {"parameters": {"block_s": {"values": [0.1, 0.2]}, "rounds_min": {"value": 8}}}

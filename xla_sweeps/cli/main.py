@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pkgutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,7 +30,9 @@ def run(arguments: Sequence[str]) -> int:
     try:
         for word in arguments:
             if not word.isascii() and word != word.encode("utf-8", "replace").decode():
-                raise ConfigError(f"the argument {word!r} is not valid UTF-8")
+                encoding = sys.getfilesystemencoding().upper()
+                hint = "" if encoding == "UTF-8" else "; set PYTHONUTF8=1"
+                raise ConfigError(f"the argument {word!r} is not valid {encoding}{hint}")
         try:
             Path.cwd()
         except OSError as error:

@@ -204,6 +204,8 @@ def unknown_model(given: str, own: Iterable[str] = ()) -> ConfigError:
     hint = did_you_mean(given, [words[name] for name in near])
     if file := own_model_hint(given):
         hint = f" {file}."
+    elif given.startswith("["):
+        hint = f" For several: values: {given} in a sweep file, or -m model={given.strip('[]')}."
     elif "*" in given:
         hint = f" For all that match: -m 'model=glob({given})'."
     count = len(load_catalog())

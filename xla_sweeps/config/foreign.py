@@ -155,7 +155,8 @@ def read_yaml(path: Path) -> str:
         depth = 0
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             if isinstance(event, yaml.AliasEvent):
-                raise ConfigError(f"{path}:{line_of(event)}: YAML aliases are not allowed")
+                never = "YAML aliases are not allowed; write the value itself"
+                raise ConfigError(f"{path}:{line_of(event)}: {never}")
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > MAX_YAML_DEPTH:
@@ -186,7 +187,9 @@ def read_values(text: str, *, where: str) -> tuple[Any, Lines]:
 
 
 def yaml_message(error: Exception, place: Path | str) -> str:
-    """An error of YAML as one line."""
+    """An error of YAML or of its encoding as one line."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"{place}: not UTF-8 (byte {error.start:,}); save it as UTF-8"
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or str(error).splitlines()[0]
     if mark is None:
@@ -327,8 +330,10 @@ def _mapping(node: yaml.MappingNode, where: str) -> dict[str, Any]:
     first: dict[str, int] = {}
     for key, value in node.value:
         name, place = key.value, f"{where}:{line_of(key)}"
-        if not isinstance(key, yaml.ScalarNode) or key.tag.endswith(":merge"):
-            raise ConfigError(f"{place}: expected a word as key")
+        merges = key.tag.endswith(":merge")
+        if not isinstance(key, yaml.ScalarNode) or merges:
+            fix = ", not <<; write the keys themselves" if merges else ""
+            raise ConfigError(f"{place}: expected a word as key{fix}")
         if name in first:
             raise ConfigError(f"{place}: '{name}' is already in line {first[name]}; keep one")
         first[name], values[name] = line_of(key), _value(value, where)

@@ -21,6 +21,8 @@ _Value = TypeVar("_Value")
 
 _EXPONENT = re.compile(r"(?P<digits>[+-]?\d+)e(?P<sign>[+-]?)(?P<exponent>\d+)", re.I)
 
+_DECIMAL = re.compile(r"[+-]?\d+(?:\.\d+)?", re.ASCII)
+
 
 def convert(document: Mapping[str, Any], kind: type[_Value], *, where: str) -> _Value:
     """Plain data as a struct; what does not fit is refused with its place."""
@@ -51,8 +53,10 @@ def integer(
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         several = re.fullmatch(r"(\d+)(?::|-|\.\.)(\d+)", str(value))
-        hint = several and f"; for several trials add -m: '{key}=range({several[1]},{several[2]})'"
-        raise ConfigError(f"{key}={value}: expected an integer{hint or ''}")
+        hint = how_yaml_writes(value)
+        if several:
+            hint = f"for several trials add -m: '{key}=range({several[1]},{several[2]})'"
+        raise ConfigError(f"{key}={value}: expected an integer{hint and f'; {hint}'}")
     if value < at_least or (at_most is not None and value > at_most):
         upper = f" and at most {at_most}" if at_most is not None else ""
         raise ConfigError(f"{key}={value}: must be at least {at_least}{upper}")
@@ -71,8 +75,12 @@ def number(document: Mapping[str, Any], key: str, *, at_most: float) -> float:
 
 
 def how_yaml_writes(value: object) -> str:
-    """Advice on 3e-4, which YAML 1.1 reads as a text; "" for any other value."""
-    if not isinstance(value, str) or not (match := _EXPONENT.fullmatch(value)):
+    """Advice on a number that is a text, as '8' or 3e-4 in YAML 1.1; "" for any other value."""
+    if not isinstance(value, str):
+        return ""
+    if _DECIMAL.fullmatch(value):
+        return f"'{value}' is a text; write {value} without quotes"
+    if not (match := _EXPONENT.fullmatch(value)):
         return ""
     number = f"{match['digits']}.0e{match['sign'] or '+'}{match['exponent']}"
     return f"{value} is a text in YAML 1.1; write {number}"

@@ -25,7 +25,15 @@ from xla_sweeps.schema import options
 from xla_sweeps.schema.backend import backends, backends_of
 from xla_sweeps.schema.measurement import Status
 from xla_sweeps.schema.modes import DEFAULT_BACKEND
-from xla_sweeps.schema.overrides import flatten, key_of, keys_of, option_of, overrides, repeating
+from xla_sweeps.schema.overrides import (
+    flatten,
+    key_of,
+    keys_of,
+    option_of,
+    override_value,
+    overrides,
+    repeating,
+)
 from xla_sweeps.schema.trial import as_typed, request_id
 from xla_sweeps.store.derive import software_identity
 from xla_sweeps.store.store import Store
@@ -283,7 +291,7 @@ def _location(
 ) -> str:
     """The file, and the line of the parameter that the error names."""
     for key, value in values.items():
-        named = (f"{key}=", f"{key}.", f"'{key}'", f"'{value}'")
+        named = (f"{key}=", f"{key}.", f"'{key}'", f"'{value}'", f"'{override_value(value)}'")
         if key in lines and any(name in str(error) for name in named):
             return f"{where}:{lines[key]}"
     return where

@@ -166,12 +166,15 @@ def parse_sweep(
         needs = f"method {document['method']} needs run_cap, the number of trials"
         raise ConfigError(f"{at('method')}: {needs}")
     if run_cap is not None and not (type(run_cap) is int and run_cap > 0):
-        wrong = f"run_cap={_short(run_cap)}: expected an integer above 0"
+        wrong, hint = f"run_cap={_short(run_cap)}", how_yaml_writes(run_cap)
+        wrong = f"{wrong}: expected an integer above 0{hint and f'; {hint}'}"
         raise ConfigError(f"{at('run_cap')}: {wrong}")
     constants, ignored = _constants(document, at)
-    flat = {}
+    flat: dict[tuple[str, ...], Parameter] = {}
     for path, given in flatten_parameters({**parameters, **constants}).items():
         location = f"{at(*_place(path))}: parameters.{'.'.join(path)}"
+        if ".".join(path) in {".".join(other) for other in flat}:
+            raise ConfigError(f"{location}: it is there twice, nested and with dots; keep one")
         flat[path] = parameter = _parameter(given, location)
         if method == "grid" and parameter.count is None:
             raise ConfigError(
@@ -179,7 +182,7 @@ def parse_sweep(
                 f"not {parameter.distribution}; list values, or use method: random"
             )
     return Sweep(
-        name=str(document.get("name") or where.rpartition("/")[2].rpartition(".")[0]),
+        name=str(document.get("name") or Path(where).stem),
         method=method,
         parameters={".".join(path): parameter for path, parameter in flat.items()},
         run_cap=run_cap,
@@ -282,13 +285,14 @@ def _parameter(given: Any, location: str) -> Parameter:
         raise ConfigError(f"{location}: expected value: X, values: [X, Y], or min: and max:")
     if "parameters" in given:
         raise ConfigError(f"{location}.parameters: expected at least one")
+    distribution = given.get("distribution")
+    if distribution and (not isinstance(distribution, str) or distribution not in DISTRIBUTIONS):
+        unknown = unknown_name("distribution", str(distribution), DISTRIBUTIONS)
+        raise ConfigError(f"{location}: {unknown}")
     for key in given:
         if key not in PARAMETER_KEYS:
             raise ConfigError(f"{location}: {unknown_name('key', str(key), PARAMETER_KEYS)}")
-    distribution = given.get("distribution") or _distribution_of(given, location)
-    if not isinstance(distribution, str) or distribution not in DISTRIBUTIONS:
-        unknown = unknown_name("distribution", str(distribution), DISTRIBUTIONS)
-        raise ConfigError(f"{location}: {unknown}")
+    distribution = distribution or _distribution_of(given, location)
     for key in DISTRIBUTIONS[distribution]:
         if key not in given:
             raise ConfigError(f"{location}: distribution {distribution} needs {key}")
