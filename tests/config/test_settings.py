@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from xla_sweeps.schema.options import BY_NAME
 from xla_sweeps.schema.overrides import asked_of
 from xla_sweeps.schema.trial import Precision, request_id
 from xla_sweeps.system.devices import cpu_name
+from xla_sweeps.system.environment import uses_wandb
 from xla_sweeps.system.installation import how_to_install
 from xla_sweeps.trial.tracking import run_header
 
@@ -191,6 +194,24 @@ def test_runs_are_tracked_for_those_who_use_wandb(
 ) -> None:
     environ = {"HOME": str(tmp_path), **environ}
     assert settings(*overrides, environ=environ).tracker.name == name
+
+
+def test_a_user_without_a_home_folder_uses_no_wandb(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", fail)
+    assert settings(environ={}).tracker.name == "none"
+
+
+def test_a_home_folder_that_may_not_be_read_uses_no_wandb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, **_: object) -> os.stat_result:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    assert not uses_wandb({"HOME": str(tmp_path)})
 
 
 @pytest.mark.parametrize("path", [".netrc", ".config/wandb/settings"])

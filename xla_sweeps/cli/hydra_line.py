@@ -149,5 +149,6 @@ def output_below(asked: argparse.Namespace, results_dirs: Iterable[Path]) -> Ite
     try:
         yield
     except OSError as error:
-        why = f"{error.strerror}: {error.filename}; choose another, as in hydra.run.dir=DIR"
-        raise ConfigError(f"Hydra's output folder cannot be written: {why}") from error
+        why = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
+        wrong = f"Hydra's output folder cannot be written: {why}"
+        raise ConfigError(f"{wrong}; choose another, as in hydra.run.dir=DIR") from error

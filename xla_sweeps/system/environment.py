@@ -190,10 +190,13 @@ def cpu_environment(backend: Backend) -> dict[str, str]:
 
 def uses_wandb(environ: Mapping[str, str]) -> bool:
     """True if a variable or a login of W&B is there."""
-    home = Path(environ.get("HOME") or Path.home())
+    try:
+        home = Path(environ.get("HOME") or Path.home())
+    except RuntimeError:  # a user without an entry, as in some containers
+        home = Path(os.devnull)
     netrc = read_or_empty(Path(environ.get("NETRC") or home / ".netrc"))
     given = any(name.startswith("WANDB_") and value for name, value in environ.items())
-    return given or "wandb" in netrc or (home / ".config" / "wandb" / "settings").is_file()
+    return given or "wandb" in netrc or read_or_empty(home / ".config/wandb/settings") != ""
 
 
 def dropped_flags(environ: Mapping[str, str]) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from xla_sweeps.errors import BUG_CODE, ConfigError
+from xla_sweeps.errors import BUG_CODE, USAGE_CODE, ConfigError
 from xla_sweeps.report.terminal import console
 from xla_sweeps.report.terminal.console import Heartbeat, complain, progress_bar, ui_mode
 
@@ -113,6 +113,24 @@ def test_a_machine_without_temporary_files_is_no_defect(capsys: pytest.CaptureFi
     assert capsys.readouterr().err == (
         f"xla-sweeps: {text}: set TMPDIR to a writable folder, or see `ulimit -f`\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied", "/r"), "'/r': Permission denied"),
+        (OSError(errno.EMFILE, "Too many open files"), "Too many open files"),
+        (
+            RuntimeError("can't start new thread"),
+            "can't start new thread: too many processes; end some, or see `ulimit -u`",
+        ),
+    ],
+)
+def test_a_limit_of_the_machine_is_no_defect(
+    error: Exception, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert complain(error) == USAGE_CODE
+    assert capsys.readouterr().err == f"xla-sweeps: {line}\n"
 
 
 def test_a_heartbeat_tells_when_nothing_was_told_for_ten_seconds() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import sys
@@ -35,6 +36,12 @@ COLOURS = {
     "not_measured": "yellow",
     "none": "default",
 }
+
+_LIMITS = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
+    *(errno.EMFILE, errno.ENFILE),
+)
+"""Errors of a disk, of rights and of limits, which are no defects."""
 
 PLAIN_WIDTH = 120
 """Columns of sentences that do not go to a terminal."""
@@ -164,12 +171,24 @@ def complain(error: Exception, *, results_dir: Path | None = None) -> int:
     if isinstance(error, FileNotFoundError) and "temporary directory" in str(error):
         error = StoreError(f"{error.strerror}: set TMPDIR to a writable folder, or see `ulimit -f`")
     if not isinstance(error, XlaSweepsError):
-        return _report_bug(error, results_dir)
+        if not (limit := _limit_of_machine(error)):
+            return _report_bug(error, results_dir)
+        error = StoreError(limit)
     line = displayable(redact(str(error)))
     if len(line) > LINE_CHARACTERS:
         line = f"{line[: LINE_CHARACTERS // 2]} … {line[-LINE_CHARACTERS // 2 :]}"
     say(f"xla-sweeps: {line}", "red", console=progress_console())
     return error.exit_code
+
+
+def _limit_of_machine(error: Exception) -> str:
+    """The limit of the machine or of the user's rights that an error tells of; "" for others."""
+    if isinstance(error, RuntimeError) and str(error) == "can't start new thread":
+        return f"{error}: too many processes; end some, or see `ulimit -u`"
+    if not isinstance(error, OSError) or error.errno not in _LIMITS:
+        return ""
+    place = f"'{error.filename}': " if error.filename else ""
+    return f"{place}{error.strerror}"
 
 
 def _report_bug(error: Exception, results_dir: Path | None) -> int:
