@@ -90,6 +90,8 @@ sweep '' -> expected a path, got ''
 -m seed=1,2 'batch_size=range(0)' -> batch_size=range(0): no value
 model=null -> unknown model 'null'.
 +effort=1 -> unknown effort '1'. Allowed:
++effort=quick -> '+effort=quick': it has a value already; write effort=quick
+++model=vgg16 -> '++model=vgg16': it has a value already; write model=vgg16
 'effort=[1]' -> unknown effort '[1]'. Allowed:
 '{"model": true}' -> unknown model 'True'
 hydra.run.dir=loop -> 'loop': Too many levels of symbolic links

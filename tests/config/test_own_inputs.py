@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,15 @@ def test_what_is_no_batch_is_refused(path: str, words: str) -> None:
         apply(path)
     assert "\n" not in str(raised.value)
     assert not Path(MARK).exists()
+
+
+def test_a_file_that_may_not_be_read_is_refused_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("numpy.load", refuse)
+    with pytest.raises(ConfigError, match=r"=one\.npy: Permission denied"):
+        apply("one.npy")
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -17,7 +17,7 @@ from xla_sweeps.system.process import Assignment
 from xla_sweeps.system.streams import output_error
 from xla_sweeps.version import __version__
 
-_SHOWING = frozenset(COMMANDS) - {"sweep", "agents", "push"}
+_SHOWING = frozenset(COMMANDS) - {"sweep", "agents", "push"} | {"help", "-h", "--help", "--version"}
 """Commands that fail where their output is lost; the others have done what was asked for."""
 
 

@@ -266,6 +266,8 @@ def _check_reach(override: Override) -> None:
         if key == "model":
             raise catalog.unknown_model(value)
         raise ConfigError(f"'{text}': expected the name of a file in {key}/, not a path")
+    if text and text.startswith("+") and key in BY_NAME and is_file:
+        raise ConfigError(f"'{text}': it has a value already; write {text.lstrip('+')}")
 
 
 def override_values(words: Sequence[str]) -> dict[str, Any]:

@@ -179,6 +179,8 @@ def arrays_in(path: str) -> list[OwnArray]:
             named = {"": content} if is_one else dict(stack.enter_context(content))
     except FileNotFoundError as error:
         raise ConfigError(f"{where}: no such file") from error
+    except PermissionError as error:
+        raise ConfigError(f"{where}: {error.strerror}") from error
     except Exception as error:  # NumPy raises many kinds for what is no such file
         saved = "as numpy.save or numpy.savez write it"
         raise ConfigError(f"{where}: expected a .npy or .npz file of numbers, {saved}") from error
