@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from composed import complaint_of
 
 from xla_sweeps.config import catalog
+from xla_sweeps.errors import ConfigError
 
 COUNTS = {
     "applications": (
@@ -228,3 +231,12 @@ def test_tensorflow_hubs_models_have_handles_and_their_own_resolution() -> None:
         assert hub.fixed_resolution
         assert entry.resolution == (384 if entry.name.endswith("_384") else 224)
     assert len({entry.sources["hub"].recipe["handle"] for entry in entries}) == len(entries) == 27
+
+
+@pytest.mark.parametrize("read", [catalog.conf_dir, catalog.shipped_sweeps])
+def test_a_package_without_its_files_is_told_to_be_installed(
+    read: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog, "_PACKAGE", tmp_path / "some.zip" / "xla_sweeps")
+    with pytest.raises(ConfigError, match="is missing; install it with pip, since a zip file"):
+        read()

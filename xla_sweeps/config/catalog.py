@@ -149,8 +149,11 @@ def shipped_sweeps() -> dict[str, Path]:
 
 def _shipped_folder(name: str) -> Path:
     """A folder of data: inside the installed wheel, or beside the package in a checkout."""
-    inside = _PACKAGE / "data" / name
-    return inside if inside.is_dir() else _PACKAGE.parent / name
+    for folder in (_PACKAGE / "data" / name, _PACKAGE.parent / name):
+        if folder.is_dir():
+            return folder
+    why = "install it with pip, since a zip file or the package's folder alone does not run"
+    raise ConfigError(f"{_PACKAGE}: its folder {name}/ is missing; {why}")
 
 
 @cache
