@@ -359,6 +359,12 @@ def test_multiply_accumulates_are_counted_in_the_program_that_jax_lowers() -> No
     }
 
 
+def test_a_loop_that_jax_compiles_in_each_call_is_measured_with_a_flag() -> None:
+    statuses, [[flag, mode, note]] = told("jax", "jax_loops")
+    assert (statuses, flag, mode) == (["ok", "ok"], "recompiles_per_input", "jax_eager")
+    assert note.startswith("the second call compiled 1 program, as of jax.lax.scan")
+
+
 @TORCH[0]
 @TORCH[1]
 def test_a_mode_of_pytorch_is_proved_by_the_graphs_that_were_captured() -> None:

@@ -20,7 +20,7 @@ from unittest import mock
 import keras
 import numpy as np
 from engine_desk import ENGINE, FRAMEWORK, MODES, PLANTED, SHAPE, Desk, network
-from engine_own_checks import jax_macs, jax_own_step, jax_weights, torch_proofs
+from engine_own_checks import jax_loops, jax_macs, jax_own_step, jax_weights, torch_proofs
 from engine_planted_checks import normalized, planted_errors
 from engine_tracing_checks import changed_by_tracing
 from factories import TRIAL
@@ -354,7 +354,7 @@ OTHERS = (training_with_dropout, training_in_half, no_gpu)
 
 CHECKS: dict[str, tuple[Callable[[], Any], ...]] = {
     "tensorflow": COMMON,
-    "jax": (*COMMON, *OTHERS, jax_weights, jax_own_step, jax_macs),
+    "jax": (*COMMON, *OTHERS, jax_weights, jax_own_step, jax_macs, jax_loops),
     "torch": (*COMMON, *OTHERS, torch_proofs),
 }
 

@@ -12,6 +12,7 @@ from engine_desk import Desk
 from xla_sweeps.backends.keras.sources import OWN
 from xla_sweeps.schema.modes import Mode, mode_of
 from xla_sweeps.schema.trial import COMPILED, Training
+from xla_sweeps.trial import protocol
 
 
 def jax_weights() -> Any:
@@ -105,6 +106,19 @@ def jax_macs() -> Any:
         executable = JaxExecutable.bind(of, Mode.JAX_XLA, [given])
         counts[name] = count_macs(Module.parse(executable.serialize_program()))
     return {name: [count.total, count.at_least] for name, count in counts.items()}
+
+
+def jax_loops() -> Any:
+    """Status and flags of op by op execution of a loop whose function each call makes."""
+    from jax import lax
+
+    def call(batch: Any) -> Any:
+        return lax.scan(lambda total, row: (total + row, total * row), batch[0], batch)
+
+    desk = Desk(lambda: call, modes=("jax_eager", "jax_xla"), library=OWN)
+    statuses = list(desk.statuses().values())
+    flags = [each.flagged for each in desk.heard if isinstance(each, protocol.Caveat)]
+    return statuses, [[str(each.flag), each.mode, each.note] for each in flags]
 
 
 def torch_proofs() -> Any:

@@ -156,6 +156,8 @@ class Replicate:
                 tell(protocol.Caveat(Flagged(Flag.OUTPUTS_ELSEWHERE, label)))
             if broken := outcome.effective.get("broken"):
                 tell(protocol.Caveat(Flagged(Flag.GRAPH_BREAKS, label, broken)))
+            if again := outcome.effective.get("recompiles"):
+                tell(protocol.Caveat(Flagged(Flag.RECOMPILES, label, again)))
         return protocol.ModeReady(outcome=outcome)
 
     def _bind(self, label: str) -> Executable:

@@ -30,6 +30,8 @@ _stages: dict[str, Spans] = {
 }
 """JAX's events of tracing, lowering and compiling in this process, in the order of the stages."""
 
+_REMEDY = ", as of jax.lax.scan with a function that is made in the call; define it outside"
+
 
 @cache
 def listen() -> None:
@@ -148,7 +150,10 @@ class JaxExecutable(Executable):
         return 0 if self.traced is None else 1
 
     def proof(self, device: str) -> tuple[dict[str, Any], list[str]]:
-        """Evidence of another call, and of what was compiled."""
+        """Evidence of another call, and of what was compiled.
+
+        Op by op, JAX compiles a loop or a branch again whose functions the call makes.
+        """
         with compilations() as stages:
             self.step()
             self.synchronize()
@@ -158,9 +163,12 @@ class JaxExecutable(Executable):
         elsewhere = [place for place in places if place != device]
         evidence, problems = self.compiling()
         problems = [f"{named} on {place}, not on {device}" for place in elsewhere] + problems
-        if again:
-            problems.append(f"the second call compiled {count_noun(again, 'program')}")
-        proofs = {"recompilations": again, "device": places, "elsewhere": elsewhere}
+        proofs: dict[str, Any] = {"recompilations": again, "device": places, "elsewhere": elsewhere}
+        told = f"the second call compiled {count_noun(again, 'program')}"
+        if again and self.mode.execution is Execution.EAGER:
+            proofs["recompiles"] = f"{told}{_REMEDY}"
+        elif again:
+            problems.append(told)
         return {**evidence, **proofs}, problems
 
     def evidence_of_place(self) -> tuple[Sequence[Any], str]:
