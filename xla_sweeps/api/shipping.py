@@ -218,9 +218,11 @@ def _ship_module(module: Any, inputs: Any, results_dir: Path) -> dict[str, Any]:
         positional, by_name = [by_name], {}
     digest = digest_of(module, _configuration_of)
     with refusing(f"model {label}: it cannot be copied", _BUILDER):
-        shipped = copy.deepcopy(module).cpu()
-    with refusing("model: it cannot be called on these inputs"), torch.no_grad():
-        outputs = own_inputs.flat(shipped(*positional, **by_name))
+        called = copy.deepcopy(module).cpu()
+    with refusing("model: it cannot be called on these inputs"), torch.random.fork_rng(devices=()):
+        outputs = own_inputs.seeded_outputs(torch, called, positional, by_name)
+    del called  # one copy at a time, and one whose state no call has changed
+    shipped = copy.deepcopy(module).cpu()
     code = {"module": shipped, "example": (positional, by_name), "outputs": outputs}
     content = {"code.pickle": _pickle(code, label, _BUILDER)}
     return _write_files(results_dir, digest, content, label) | {"backend": "torch"}

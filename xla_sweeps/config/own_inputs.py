@@ -51,6 +51,15 @@ def flat(outputs: Any) -> list[Any]:
     return [] if outputs is None else [outputs]
 
 
+def seeded_outputs(
+    torch: Any, module: Any, positional: Sequence[Any], named: Mapping[str, Any]
+) -> list[Any]:
+    """Outputs of a PyTorch module on a CPU, whose random numbers are the same in each process."""
+    torch.default_generator.manual_seed(0)
+    with torch.no_grad():
+        return flat(module(*positional, **named))
+
+
 States = Sequence[tuple[Any, Any]]
 """Variables, each with a copy of its value."""
 

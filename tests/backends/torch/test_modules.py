@@ -60,6 +60,19 @@ class Two(torch.nn.Module):
     def forward(self, a, b):
         return {"sum": a + b, "pair": [a, b * 2]}
 
+class Counts(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        self.calls += 1
+        return x * self.calls
+
+class Draws(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.dropout(x)
+
 def made(kind=Net, *given):
     torch.manual_seed(0)
     return kind(*given).eval()
@@ -111,6 +124,8 @@ told["different"] = len({digest(made()), digest(other), digest(made(Net, 0.5))})
 digest(made(Two), [x, x])
 digest(made(Two), {"a": x.requires_grad_(), "b": x.detach().numpy()})
 digest(made(Sorts), {"x": torch.rand(2, 16), "y": torch.rand(2, 5)})
+digest(made(Counts))
+digest(made(Draws))
 digest(made().half().float(), x)
 print(json.dumps([told, paths]))
 """
@@ -190,7 +205,7 @@ def test_a_module_in_memory_is_shipped_or_refused_in_one_line(tmp_path: Path) ->
     )
     assert "it cannot be called on these inputs (ValueError" in refused["shape"]
     *kinds, changed = run(LOADED, tmp_path, json.dumps(paths))
-    assert {*kinds} == {"Net", "Two", "Sorts", "Embedding"}
+    assert {*kinds} == {"Net", "Two", "Sorts", "Embedding", "Counts", "Draws"}
     assert "computes something else than in your process" in changed
 
 

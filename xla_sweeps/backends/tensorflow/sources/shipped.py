@@ -17,7 +17,7 @@ import numpy as np
 
 from xla_sweeps.backends.keras import weights
 from xla_sweeps.backends.keras.sources.local import load_file
-from xla_sweeps.config.own_inputs import as_numpy, call_of, flat, needs_inputs
+from xla_sweeps.config.own_inputs import as_numpy, call_of, flat, needs_inputs, seeded_outputs
 from xla_sweeps.errors import XlaSweepsError
 
 TOLERANCE = 1e-3
@@ -43,8 +43,8 @@ def load(folder: Path) -> Any:
         return builder if needs_inputs(builder) else builder()
     if "module" in code:
         module, (positional, named) = code["module"], code["example"]
-        with importlib.import_module("torch").no_grad():
-            _compare(module(*positional, **named), code["outputs"], advice=_BUILDER)
+        outputs = seeded_outputs(importlib.import_module("torch"), module, positional, named)
+        _compare(outputs, code["outputs"], advice=_BUILDER)
         return module
     library = importlib.import_module("tf_keras" if code["legacy"] else "keras")
     lambdas = {name: value for name, value in code["objects"].items() if name.startswith("Lambda:")}
