@@ -27,7 +27,12 @@ from xla_sweeps.config import own_inputs
 from xla_sweeps.config.catalog import names
 from xla_sweeps.config.own_files import IMAGE_SIZES
 from xla_sweeps.config.own_inputs import OwnArray
-from xla_sweeps.config.own_modules import is_keras_model, is_module, require_inference
+from xla_sweeps.config.own_modules import (
+    is_keras_model,
+    is_module,
+    require_inference,
+    require_uncompiled,
+)
 from xla_sweeps.config.values import path_of
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.options import BY_NAME, LOCAL
@@ -64,6 +69,7 @@ def options_for(
     Raises:
         ConfigError: it cannot be shipped; the message says what to do instead.
     """
+    require_uncompiled(model, "model")
     arrays = _arrays(inputs)
     if part := _part_of_model(model):
         raise ConfigError(

@@ -30,6 +30,9 @@ def require_inference(module: Any, where: str) -> None:
     """
     if hasattr(module, "_orig_mod"):
         raise ConfigError(f"{where}: the module is compiled; give the one below it: {_INNER}")
+    for name, part in module.named_modules():
+        if hasattr(part, "_orig_mod"):
+            raise ConfigError(f"{where}: its {name} {_COMPILED}")
     if any(base.__name__ == "ScriptModule" for base in type(module).__mro__):
         raise ConfigError(
             f"{where}: the module is of torch.jit, which torch.compile does not take; give the one "
@@ -41,7 +44,24 @@ def require_inference(module: Any, where: str) -> None:
         )
 
 
+def require_uncompiled(value: Any, where: str) -> None:
+    """Refuse a function that `torch.compile` returned, and a program of `torch.export`.
+
+    Raises:
+        ConfigError: it says what to do.
+    """
+    if hasattr(value, "_torchdynamo_orig_callable") and not is_module(value):
+        raise ConfigError(f"{where}: the function {_COMPILED}")
+    if type(value).__name__ == "ExportedProgram":
+        raise ConfigError(
+            f"{where}: an exported program; give the module from which it was made: the modes "
+            "export it"
+        )
+
+
 _INNER = "module._orig_mod; the modes compile it"
+
+_COMPILED = "is compiled; leave torch.compile to the modes, and give what is below it"
 
 
 def _training_layers(module: Any) -> Iterator[str]:

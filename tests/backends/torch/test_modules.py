@@ -110,6 +110,9 @@ paths = []
 told["refused"] = {
     "training": refusal(made().train()),
     "compiled": refusal(torch.compile(made())),
+    "compiled within": refusal(torch.nn.Sequential(torch.compile(made())).eval()),
+    "compiled function": refusal(torch.compile(torch.relu), backend="torch"),
+    "program": refusal(torch.export.export(made(), (x,))),
     "no inputs": refusal(made(), None),
     "backend": refusal(made(), backend="tensorflow"),
     "shape": refusal(made(), x[0]),
@@ -190,6 +193,8 @@ def code_of(function: str) -> str:
     return f"{NETS}\ndef build():\n    return {function}\n"
 
 
+COMPILED = "is compiled; leave torch.compile to the modes, and give what is below it"
+
 IMAGE = "input_spec=[{shape:[3,16,16],high:1}]"
 
 
@@ -199,6 +204,9 @@ def test_a_module_in_memory_is_shipped_or_refused_in_one_line(tmp_path: Path) ->
     assert told == {"same": 1, "in bfloat16": 1, "different": 3}
     assert "BatchNorm2d: call module.eval() first" in refused["training"]
     assert "module._orig_mod" in refused["compiled"]
+    assert refused["compiled within"] == f"model: its 0 {COMPILED}"
+    assert refused["compiled function"] == f"model: the function {COMPILED}"
+    assert "an exported program; give the module" in refused["program"]
     assert "measure(module, batch)" in refused["no inputs"]
     assert refused["backend"] == (
         "backend=tensorflow: a PyTorch module runs on PyTorch only: backend=torch"

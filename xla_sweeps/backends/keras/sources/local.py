@@ -33,7 +33,12 @@ from xla_sweeps.config.own_inputs import (
     takes_by_name,
     takes_dictionary,
 )
-from xla_sweeps.config.own_modules import is_keras_model, is_module, require_inference
+from xla_sweeps.config.own_modules import (
+    is_keras_model,
+    is_module,
+    require_inference,
+    require_uncompiled,
+)
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.trial import InputSpec, ModelSpec
 from xla_sweeps.system.text import a_noun
@@ -275,6 +280,7 @@ def _nesting(model: Any, declared: Sequence[Any]) -> Any:
 
 
 def _from_callable(built: Callable[..., Any], spec: ModelSpec, batch_size: int) -> LoadedModel:
+    require_uncompiled(built, _where(spec))
     own = _module_loader(built, _where(spec)) if is_module(built) else None
     needed = _list_needed(built)
     rule = f"; {_tell_rule(built.__name__, needed, len(spec.inputs) or 1)}" if needed else ""
