@@ -148,6 +148,14 @@ NO_LIBRARY = "libcudnn.so.9: cannot open shared object file: No such file or dir
             "",
         ),
         (
+            "jax",
+            Phase.BUILD,
+            "INVALID_ARGUMENT: Buffer has been deleted or donated.",
+            Status.RUN_ERROR,
+            "the function donates its inputs, so that no second call has them",
+            "remove donate_argnums",
+        ),
+        (
             "torch",
             Phase.COMPILE,
             NO_COMPILER,

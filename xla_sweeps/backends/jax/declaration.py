@@ -39,6 +39,12 @@ _FAILURES = (
         "the model turns a tensor into a NumPy array inside its call",
         "use jax.numpy or keras.ops in place of numpy",
     ),
+    KnownFailure(
+        re.compile(r"Buffer has been deleted or donated"),
+        Status.RUN_ERROR,
+        "the function donates its inputs, so that no second call has them",
+        "remove donate_argnums",
+    ),
 )
 
 BACKEND = Backend(
