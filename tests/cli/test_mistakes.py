@@ -109,7 +109,7 @@ batch_size=1:5 -> batch_size=1:5: expected an integer; for several trials add -m
 'model=mobile*' -> unknown model 'mobile*'. For all that match: -m 'model=glob(mobile*)'.
 'threads=[]' -> threads: write threads.KEY=N
 tracker=wandb -> tracker=wandb: W&B needs an API key
-resuls -> unknown command 'resuls'. Did you mean 'results'? `xla-sweeps --help` lists all 22.
+resuls -> unknown command 'resuls'. Did you mean 'results'? `xla-sweeps --help` lists all 21.
 results --format xml -> results: argument --format: invalid choice: 'xml'
 results --where modle=tiny -> where, character 1: unknown column 'modle'; did you mean 'model'?
 results nowhere -> nowhere holds no records; measure first: python -m xla_sweeps model=NAME
