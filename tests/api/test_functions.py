@@ -90,7 +90,7 @@ def nightly(*values: Any) -> Any:
         ({"batch_sise": 4}, "unknown option 'batch_sise'. Did you mean 'batch_size'?"),
         ({"ui": "live"}, "use progress="),
         ({"progress": "bar"}, "unknown progress 'bar'"),
-        ({"inputs": "text"}, "inputs: expected numbers"),
+        ({"inputs": "text"}, "inputs: text, which XLA does not take"),
         ({"inputs": [[1.0]]}, "inputs: a model of the catalog has its own"),
         nightly({"batch_size": 0}, "batch_size=0"),
         nightly({"modes": "fake_xlb"}, "unknown execution mode 'fake_xlb'"),
