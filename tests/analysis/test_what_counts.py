@@ -198,19 +198,26 @@ def test_a_mode_that_failed_leaves_a_row_with_its_reason() -> None:
     assert row.baseline.throughput_samples_per_s == pytest.approx(20.0)
 
 
-def test_of_several_failures_the_newest_is_shown() -> None:
+@pytest.mark.parametrize("later", [None, Status.INTERRUPTED, Status.KILLED, Status.INFRA])
+def test_of_several_failures_the_newest_is_shown_that_was_tried_to_its_end(
+    later: Status | None,
+) -> None:
     ends = [(Status.COMPILE_ERROR, "an old compiler"), (Status.UNSUPPORTED_OP, "no kernel")]
-    row = headline(
-        [
-            make_record(
-                {"graph": 0.2},
-                modes={"graph": make_outcome(0.2), "xla": failed_outcome(*end)},
-                replicate=replicate,
-            )
-            for replicate, end in enumerate(ends)
-        ]
-    )
-    assert (row.status, row.failure.message) == ends[-1]
+    records = [
+        make_record(
+            {"graph": 0.2},
+            modes={"graph": make_outcome(0.2), "xla": failed_outcome(*end)},
+            replicate=replicate,
+        )
+        for replicate, end in enumerate(ends)
+    ]
+    if later:
+        skip = Failure(phase=Phase.BUILD, kind=NOT_REACHED, message="not reached: it ended")
+        modes = dict.fromkeys(("graph", "xla"), ModeOutcome(status=later, failure=skip))
+        records.append(make_record({}, modes=modes, rounds=(), replicate=2, status=later))
+    row = headline(records)
+    assert (row.status, row.failure.message) == ends[1]
+    assert row.speedup.verdict is Verdict.FAILED
 
 
 def test_a_trial_with_only_failures_is_summarized_too() -> None:

@@ -11,7 +11,14 @@ from xla_sweeps.analysis.estimates import counting
 from xla_sweeps.analysis.measured import Measured, prepare_s
 from xla_sweeps.analysis.pool import Key
 from xla_sweeps.schema.columns import ModeColumns
-from xla_sweeps.schema.measurement import NOT_REACHED, Agreement, Failure, ModeOutcome, Status
+from xla_sweeps.schema.measurement import (
+    NOT_REACHED,
+    UNFINISHED,
+    Agreement,
+    Failure,
+    ModeOutcome,
+    Status,
+)
 from xla_sweeps.schema.modes import mode_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import COLUMNS, Figure, ModeSummary, bands_of
@@ -134,8 +141,9 @@ def _mode_status(
 ) -> tuple[Status, Failure | None]:
     """A withheld status of any replicate; else ok if any replicate is; else the newest failure.
 
-    Whether a mode computes the same twice is what the newest replicate found that could tell. The
-    newest failure is the replicate's own where that ended before any mode.
+    Whether a mode computes the same twice is what the newest replicate found that could tell. A
+    replicate that tried the mode to its end counts before later ones that did not; the failure of
+    one that ended before any mode is its own.
     """
     outcomes = [record.modes[label] for record in records if label in record.modes]
     told = [
@@ -151,12 +159,19 @@ def _mode_status(
         one for one in records if label in one.modes and one.modes[label].status is not Status.OK
     ]
     if failed and not works:
-        outcome = failed[-1].modes[label]
-        return failed[-1].status if _reached_none(failed[-1]) else outcome.status, outcome.failure
+        newest = ([one for one in failed if fails(one.modes[label])] or failed)[-1]
+        outcome = newest.modes[label]
+        return newest.status if _reached_none(newest) else outcome.status, outcome.failure
     cut = next((record for record in reversed(records) if record.failure), None)
     if cut is not None and not (works and measured):
         return cut.status, cut.failure
     return (Status.OK, None) if works else (Status.SKIPPED, None)
+
+
+def fails(mode: ModeOutcome | ModeSummary) -> bool:
+    """True if a mode was tried to its end and gave no number."""
+    is_tried = not (mode.failure and mode.failure.kind == NOT_REACHED)
+    return is_tried and mode.status not in (Status.OK, Status.SKIPPED, *UNFINISHED)
 
 
 def _reached_none(record: Record) -> bool:

@@ -12,6 +12,7 @@ from xla_sweeps.analysis import provenance, stats
 from xla_sweeps.analysis.estimates import LATENCY, Samples, Seconds, counting, intervals
 from xla_sweeps.analysis.interval import FREEDOM
 from xla_sweeps.analysis.measured import idle_power_of, source_of
+from xla_sweeps.analysis.mode_summary import fails
 from xla_sweeps.analysis.pool import ACROSS, MIN_FLOOR, Key
 from xla_sweeps.schema.columns import (
     FailureColumns,
@@ -22,8 +23,6 @@ from xla_sweeps.schema.columns import (
 )
 from xla_sweeps.schema.comparisons import headline_pairs
 from xla_sweeps.schema.measurement import (
-    NOT_REACHED,
-    UNFINISHED,
     Failure,
     Flag,
     Phase,
@@ -121,7 +120,7 @@ def compare(
     baseline, candidate = pair
     second, first = modes[candidate], modes.get(baseline)
     sides = (second, first) if first else (second,)
-    failed = next(filter(_fails, sides), None)
+    failed = next(filter(fails, sides), None)
     failed = failed or next((mode for mode in sides if mode.status is not Status.OK), None)
     counted, contaminated = counting(samples, *filter(None, (baseline, candidate)))
     reason = (failed.failure if failed else None) or (None if counted else _TOO_FEW_ROUNDS)
@@ -143,18 +142,12 @@ def compare(
     )
 
 
-def _fails(mode: ModeSummary) -> bool:
-    """True if a mode was tried to its end and gave no number."""
-    is_tried = not (mode.failure and mode.failure.kind == NOT_REACHED)
-    return is_tried and mode.status not in (Status.OK, Status.SKIPPED, *UNFINISHED)
-
-
 def _missing(first: ModeSummary | None, second: ModeSummary, *, measured: bool) -> Verdict:
     """The verdict without a speedup: failed where the candidate failed and the baseline ran."""
     if first is None and measured and second.status is Status.OK:
         return Verdict.NONE
     ran = first is None or first.status is Status.OK
-    return Verdict.FAILED if ran and _fails(second) else Verdict.NOT_MEASURED
+    return Verdict.FAILED if ran and fails(second) else Verdict.NOT_MEASURED
 
 
 def _speedup(
