@@ -70,10 +70,15 @@ def test_an_export_that_does_not_fit_leaves_the_old_file_as_it_was(
 
 
 def test_json_is_ascii_and_has_no_number_that_is_not_finite(tmp_path: Path) -> None:
-    document = {"low": -math.inf, "none": math.nan, "name": "\x9b1mé", "each": (1.5, 2)}
+    document = {"low": -math.inf, "none": math.nan, "name": "\x9b1mé\udcff", "each": (1.5, 2)}
     write_json(document, tmp_path / "given.json")
     text = (tmp_path / "given.json").read_text("ascii")
-    assert json.loads(text) == {"low": None, "none": None, "name": "\x9b1mé", "each": [1.5, 2]}
+    assert json.loads(text) == {
+        "low": None,
+        "none": None,
+        "name": "\x9b1mé\udcff",
+        "each": [1.5, 2],
+    }
 
 
 @pytest.mark.parametrize("output", [".", "nowhere/rows.csv/"])

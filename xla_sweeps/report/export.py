@@ -38,8 +38,9 @@ def write_text(text: str, output: Path | None) -> None:
 
 def write_json(document: object, output: Path | None) -> None:
     """Write data as JSON in ASCII, as `write_text`; a number that is not finite becomes null."""
-    plain = json.loads(msgspec.json.encode(document))
-    write_text(json.dumps(plain, indent=1) + "\n", output)
+    text = json.dumps(document, default=msgspec.to_builtins)
+    finite = json.loads(text, parse_constant=lambda _: None)
+    write_text(json.dumps(finite, indent=1) + "\n", output)
 
 
 def require_writable(output: Path | None) -> None:
