@@ -213,4 +213,6 @@ def _send(options: argparse.Namespace, plan: Mapping[str, Any], rows: Rows) -> i
     say(f"summary    {run['url']}")
     if run["unlinked"]:
         warn(f"not linked to the registry {options.registry}: {run['unlinked']}")
-    return 1 if run["unlinked"] else 0
+    if not run["confirmed"]:
+        warn("W&B does not show the summary run's figures; run the same command again to send them")
+    return 0 if run["confirmed"] and not run["unlinked"] else 1

@@ -83,6 +83,18 @@ def test_lost_uploads_are_reported_and_repaired_by_the_same_command(
     assert API_KEY not in repr([*stored, [run.describe() for run in server.runs.values()]])
 
 
+@pytest.mark.exhaustive
+def test_figures_that_the_server_does_not_show_are_a_warning(
+    server: WandbServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measure(tmp_path / "r", "a")
+    server.fail_with(500, when=lambda path, body: "file_stream" in path)
+    assert report(tmp_path / "r") == 1
+    assert "does not show the summary run's figures; " in capsys.readouterr().err
+    server.heal()
+    assert report(tmp_path / "r") == 0
+
+
 def test_two_reports_at_once_do_not_race(server: WandbServer, tmp_path: Path) -> None:
     measure(tmp_path / "r", "a")
     folder = tmp_path / "r" / "wandb"

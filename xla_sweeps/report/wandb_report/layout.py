@@ -14,6 +14,7 @@ import wandb_workspaces.reports.v2 as wr
 import wandb_workspaces.workspaces as ws
 from wandb_workspaces import expr
 
+from xla_sweeps.report.wandb_report.text import VARIED
 from xla_sweeps.schema.comparisons import facts_of, headline_of
 
 Plan = Mapping[str, Any]
@@ -41,9 +42,6 @@ PODIUMS = {
     "speedup_percent": "Speedup over graph mode in %",
 }
 """Summary keys by which runs are ranked, with titles."""
-
-VARIED = {"device": "device", "resolution_px": "resolution", "batch_size": "batch size"}
-"""Columns of a setting that are compared, in words."""
 
 SPEEDUP = "speedup_log2"
 

@@ -6,8 +6,11 @@ found by the marker in its description, the summary run by its id.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import time
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +18,19 @@ import wandb
 import wandb_workspaces.reports.v2 as wr
 import wandb_workspaces.workspaces as ws
 
-from xla_sweeps.report.wandb.client_process import client_settings, one_line, redact_text, serve
+from xla_sweeps.report.wandb.client_process import (
+    CONFIRM_PAUSE_S,
+    client_settings,
+    in_time,
+    one_line,
+    redact_text,
+    serve,
+)
 from xla_sweeps.report.wandb_report import layout
+from xla_sweeps.report.wandb_report.text import DIGEST_KEY
 
 CONNECT_S = 15
+CONFIRM_S = 20.0
 FINISH_S = 90.0
 LIMITS = {"connect_timeout_s": float(CONNECT_S), "finish_timeout_s": FINISH_S}
 
@@ -68,7 +80,10 @@ class Reporter:
             artifacts = _upload(run, plan["run_id"], [Path(path) for path in attachments])
             unlinked = _link(run, artifacts["dataset"], registry) if registry else ""
             url = redact_text(run.url or "")
-        return {"entity": run.entity, "url": url, "unlinked": unlinked}
+        path, digest = f"{run.entity}/{run.project}/{run.id}", plan["figures"][DIGEST_KEY]
+        deadline = time.monotonic() + CONFIRM_S
+        confirmed = in_time(partial(_is_there, path, digest, deadline), deadline)
+        return {"entity": run.entity, "url": url, "unlinked": unlinked, "confirmed": confirmed}
 
     def report(self, *, plan: dict[str, Any]) -> dict[str, Any]:
         """Write the report, or replace the earlier one, and read it back."""
@@ -140,6 +155,17 @@ def _link(run: Any, artifact: Any, registry: str) -> str:
         return one_line(error)
     run.summary[LINK_KEY] = mark
     return ""
+
+
+def _is_there(path: str, digest: str, deadline: float) -> bool:
+    """True once the server shows these figures of a run; False at the deadline."""
+    while time.monotonic() < deadline:
+        with contextlib.suppress(Exception):  # whatever the client raises: no confirmation yet
+            there: Any = wandb.Api(timeout=CONNECT_S).run(path)
+            if there.summary.get(DIGEST_KEY) == digest:
+                return True
+        time.sleep(CONFIRM_PAUSE_S)
+    return False
 
 
 if __name__ == "__main__":

@@ -151,6 +151,8 @@ def plan_document(
         for name, value in asdict(overview(answers(rows))).items()
         if not isinstance(value, str)
     }
+    figures["trials"] = len(records)
+    figures[text.DIGEST_KEY] = hashlib.sha256(repr(figures).encode()).hexdigest()[:12]
     first = min(
         (record.started_at, record.trial_id) for group in records.values() for record in group
     )  # which stays while the results grow
@@ -165,7 +167,7 @@ def plan_document(
         "marker": marker,
         "run_id": f"summary-{identity}",
         "run_name": f"Summary of {trials}",
-        "figures": {**figures, "trials": len(records)},
+        "figures": figures,
         "header": text.environment(rows, len(records)),
         "sections": text.sections(rows, len(records), difference),
     }

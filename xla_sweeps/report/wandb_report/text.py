@@ -43,6 +43,12 @@ QUESTIONS = {
     "everything": "Everything",
 }
 
+DIGEST_KEY = "xla_sweeps_digest"
+"""Summary key by which the server's figures are told from older ones."""
+
+VARIED = {"device": "device", "resolution_px": "resolution", "batch_size": "batch size"}
+"""Columns of a setting whose values are compared by panels, and what they are called."""
+
 EVERYTHING = (
     "The local page (`dashboard.html` among the summary run's artifacts, or `xla-sweeps "
     "dashboard`) has every row, table and interval, and what failed and why.\n\n"
@@ -85,9 +91,9 @@ def settings_of(pairs: Sequence[ComparisonRow]) -> list[dict[str, Any]]:
 
 
 def _find_varied(setting: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The columns in which another setting differs from this one alone."""
+    """The columns with panels in which another setting differs from this one alone."""
     apart = [[name for name in _SETTING if other[name] != setting[name]] for other in others]
-    return sorted({names[0] for names in apart if len(names) == 1})
+    return sorted({names[0] for names in apart if len(names) == 1 and names[0] in VARIED})
 
 
 def sections(
