@@ -30,6 +30,7 @@ def test_help_groups_the_options_and_lists_models_and_sources(tmp_path: Path) ->
         assert part in done.stdout
     models = {name for name in load_catalog() if not name.endswith("_backbone")}
     assert {*models, "NAME_backbone"} <= set(done.stdout.split())
+    assert max(map(len, done.stdout.splitlines())) <= 100
 
 
 def test_commands_that_only_show_import_neither_tensorflow_nor_wandb_nor_keras(

@@ -326,6 +326,10 @@ def test_the_bare_command_prints_its_usage_and_measures_nothing(
         ),
         (SWEEP.replace("mobilenet_v2", "null"), "s.yaml:3: unknown model 'null'."),
         (
+            "method: grid\nparameters:\n  learning_rate: {value: null}\n  model: {value: null}\n",
+            "s.yaml:4: unknown model 'null'.",
+        ),
+        (
             SWEEP.replace("mobilenet_v2", "[vgg16, vgg19]"),
             "s.yaml:3: unknown model '[vgg16,vgg19]'. For several: values: [vgg16,vgg19] in a ",
         ),

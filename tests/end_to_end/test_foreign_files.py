@@ -83,7 +83,7 @@ WRONG_VALUES: Mapping[str, Any] = {
     "modes.xla.steady_memory_bytes": 2**64,
     "rounds.0.blocks.0.calls": 0,
     "rounds.0.blocks.0.elapsed_ns": 10**400,
-    "contamination": {"gpu_sm_mhz": ["a", "b"]},
+    "contamination": {"foreign_cores": ["a", 1]},
     "seconds": {"build": "x"},
     "started_at": 5,
     "trial_id": "../../../../t/outside",

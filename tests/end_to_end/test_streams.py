@@ -78,7 +78,9 @@ def test_an_encoding_without_our_signs_and_a_width_that_is_no_number_change_only
         assert done.stdout.isascii()
 
 
-@pytest.mark.parametrize("words", ["models", "--help", "help", "--version"])
+@pytest.mark.parametrize(
+    "words", ["models", "--help", "help", "--version", "-h", "results --help", "model=x --help"]
+)
 def test_a_command_whose_output_is_lost_says_so_in_one_line(words: str, tmp_path: Path) -> None:
     done = shell(f"{sys.executable} -m xla_sweeps {words} >/dev/full", tmp_path, USAGE_CODE)
     line = "xla-sweeps: cannot write to standard output: No space left on device\n"

@@ -32,7 +32,7 @@ def test_markdown_has_a_line_for_each_row_and_a_note_for_each_mark() -> None:
 @pytest.mark.parametrize("form", ["markdown", "latex"])
 def test_a_note_says_what_the_speedup_is_of_where_single_calls_have_another(form: str) -> None:
     single = {"latency_speedup": 1.5, "latency_speedup_low": 1.4, "latency_speedup_high": 1.6}
-    note = "speedup: of throughput"
+    note = "speedup compares throughput"
     assert note in rows_text(form, [pair(1, 2.0, **single)])
     assert note not in rows_text(form, [pair(1, 2.0)])
     assert note not in rows_text(form, [pair(1, 1.5, **single)]), "blocks are single calls"

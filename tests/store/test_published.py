@@ -169,8 +169,8 @@ def test_the_answer_for_a_published_figure_promises_nothing() -> None:
         "python -m xla_sweeps model=resnet50 source=applications jit=true"
     )
     assert advice.answer(row_of("mobilenet_v1", V100)).startswith(
-        "Published, not measured here: XLA ran at 2842 samples/s; there is no figure beside it. "
-        "Note: eager is not in"
+        "Published, not measured here: XLA ran at 2842 samples/s; the other mode was not "
+        "published. Note: eager is not in"
     )
     alone = next(row for row in published.study() if row.trial.model == "vit_s16")
     assert advice.answer(alone).startswith("Published, not measured here: eager execution ran at ")

@@ -214,7 +214,7 @@ class Generator:
         return tuple(words)
 
     def _value_of(self, flag: str) -> str:
-        if flag in ("--output", "--into", "-o", "--results-dir"):
+        if flag in ("--output", "-o", "--results-dir"):
             safe = [path for path in PATHS if path != "pipe" and not path.startswith("/")]
             return self._source.choice(safe)
         valid = ("csv", "json", "table", "parquet", "verdict=slower", "family=x", "slower", "x")
@@ -358,12 +358,12 @@ def problems(case: Case, ended: Ended) -> Iterator[str]:
 def prepared(folder: Path) -> tuple[dict[str, bytes], dict[str, tuple[str, ...]]]:
     """A results folder with one record, and the flags of each command, from its help."""
     words = ("model=mobilenet_v2", "resolution=32", "modes=[graph,xla]", "tracker=none")
-    run(Case(arguments=words), folder / "trial")
+    ended = run(Case(arguments=words), folder / "trial")
     results = folder / "trial" / "work" / "results"
     records = {
         str(path.relative_to(results)): path.read_bytes() for path in results.glob("records/*/*")
     }
-    assert records, (folder / "trial" / "err").read_text()
+    assert records, ended.stderr
     flags = {}
     for name in COMMANDS:
         text = run(Case(arguments=(name, "--help")), folder / name).stdout

@@ -318,6 +318,7 @@ def read(path: Path, text: str) -> None:
         load_sweep(path)
     except XlaSweepsError as error:
         assert str(path) in str(error)  # noqa: PT017
+        assert "\n" not in str(error)  # noqa: PT017
 
 
 @pytest.mark.parametrize("place", range(len(LINES) + 1))

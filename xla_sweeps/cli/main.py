@@ -17,7 +17,9 @@ from xla_sweeps.system.process import Assignment
 from xla_sweeps.system.streams import output_error
 from xla_sweeps.version import __version__
 
-_SHOWING = frozenset(COMMANDS) - {"sweep", "agents", "push"} | {"help", "-h", "--help", "--version"}
+_HELP = {"-h", "--help"}
+
+_SHOWING = frozenset(COMMANDS) - {"sweep", "agents", "push"} | {"help", "--version"}
 """Commands that fail where their output is lost; the others have done what was asked for."""
 
 
@@ -37,13 +39,17 @@ def run(arguments: Sequence[str]) -> int:
             Path.cwd()
         except OSError as error:
             raise ConfigError(f"the current folder cannot be used: {error.strerror}") from error
-        code = _run(list(arguments))
+        try:
+            code = _run(list(arguments))
+        except SystemExit as end:  # of argparse's help
+            code = end.code if isinstance(end.code, int) else 0
         lost = output_error()
         if lost:
             from xla_sweeps.report.terminal.console import complain
 
             refused = complain(StoreError(f"cannot write to standard output: {lost}"))
-            return code or (refused if {*arguments[:1]} & _SHOWING else 0)
+            shows = {*arguments[:1]} & _SHOWING or {*arguments} & _HELP
+            return code or (refused if shows else 0)
         return code
     except KeyboardInterrupt:
         return 130
@@ -56,7 +62,7 @@ def run(arguments: Sequence[str]) -> int:
 def _run(arguments: list[str]) -> int:
     first = arguments[0] if arguments else ""
     is_command = bool(first) and "=" not in first and not first.startswith(("-", "+", "~", "{"))
-    if first in ("-h", "--help", "help") or (not is_command and {"-h", "--help"} & set(arguments)):
+    if first in {*_HELP, "help"} or (not is_command and _HELP & set(arguments)):
         return _help()
     if not arguments:
         from xla_sweeps.cli.mistakes import print_usage

@@ -38,7 +38,7 @@ WAITS = "h the device waits for the host: a larger batch_size says more about th
 """Meaning of the mark `h`."""
 
 OF_THROUGHPUT = (
-    "speedup: of throughput, many calls with one wait; one call at a time: latency_speedup in csv"
+    "speedup compares throughput (many calls, one wait); of single calls: latency_speedup in csv"
 )
 """Meaning of the column `speedup`, where rows have that of single calls too."""
 
@@ -210,7 +210,7 @@ def _imported_words(row: ComparisonRow) -> str:
     elif speedup is None:
         ran = row.candidate if row.candidate.throughput_samples_per_s else row.baseline
         rate = f"{name_of(ran.mode)} ran at {digits(ran.throughput_samples_per_s)} samples/s"
-        text = f"published, not measured here: {rate}; there is no figure beside it."
+        text = f"published, not measured here: {rate}; the other mode was not published."
     else:
         text = fill(
             "published",

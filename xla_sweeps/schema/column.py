@@ -48,6 +48,7 @@ class Column:
         path: of attributes, from the row: `speedup.low`.
         kind: str, bool, int or float; texts are never missing, and of the numbers only those that
             identify a trial never are.
+        on_page: whether the page shows it.
         asked: its part in the question; None if rows that differ in it may answer the same one.
         figure: name of the figure that it shows and that bounds it in the next two columns, or "".
     """

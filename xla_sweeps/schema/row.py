@@ -92,7 +92,7 @@ class ComparisonRow:
     """One candidate against one baseline of a trial, or against none: what all outputs share.
 
     Each field of a part is a column, and its only declaration: the Parquet schema, the filter, the
-    page, the W&B table and docs/results.md are made from `COLUMNS`.
+    page and docs/results.md are made from `COLUMNS`.
     """
 
     trial: TrialColumns

@@ -289,9 +289,11 @@ def compose_all(
 def _location(
     error: XlaSweepsError, values: Mapping[str, Any], lines: Mapping[str, int], where: str
 ) -> str:
-    """The file, and the line of the parameter that the error names."""
-    for key, value in values.items():
-        named = (f"{key}=", f"{key}.", f"'{key}'", f"'{value}'", f"'{override_value(value)}'")
-        if key in lines and any(name in str(error) for name in named):
-            return f"{where}:{lines[key]}"
+    """The file, and the line of the parameter that the error names by its key, or else value."""
+    keys = {key: (f"{key}=", f"{key}.", f"'{key}'", f"unknown {key} ") for key in values}
+    contents = {key: (f"'{one}'", f"'{override_value(one)}'") for key, one in values.items()}
+    for named in (keys, contents):
+        for key, words in named.items():
+            if key in lines and any(word in str(error) for word in words):
+                return f"{where}:{lines[key]}"
     return where

@@ -125,8 +125,8 @@ def find(path: str, *, shown: str = "") -> Pictures:
             left_out=tuple(os.path.relpath(file, root) for file in left_out),
         )
     except OSError as error:
-        why = f"cannot be read: {error.strerror}: {error.filename}"
-        raise ConfigError(f"data={shown}: {why}") from error
+        why = ": ".join(map(str, filter(None, (error.strerror, error.filename))))
+        raise ConfigError(f"data={shown}: cannot be read: {why}") from error
 
 
 def _refuse_split(folders: Sequence[Path], shown: str) -> None:

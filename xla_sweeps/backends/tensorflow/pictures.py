@@ -57,7 +57,7 @@ class Feed:
         self._input = inputs[0]
         self.fixed_size = self._data.drop_remainder
         self.last = trial.samples % trial.batch_size
-        with tf.device("/device:CPU:0"):
+        with self.naming(), tf.device("/device:CPU:0"):
             self._all_jpeg = _are_jpegs(self._pictures)
 
     def epoch(self) -> Any:
@@ -188,7 +188,7 @@ def _names(files: Sequence[str]) -> tuple[str, str]:
 
 
 def _are_jpegs(pictures: Pictures) -> bool:
-    """Whether all are JPEGs, whatever their names say; of records the first one is looked at."""
+    """True if all are JPEGs, whatever their names say; of records the first one is looked at."""
     if pictures.form == "tfrecord":
         ((data, _),) = _from_records(pictures).take(1)
         return bool(tf.io.is_jpeg(data))
@@ -196,8 +196,11 @@ def _are_jpegs(pictures: Pictures) -> bool:
 
 
 def _begins_as_jpeg(file: str) -> bool:
-    with Path(file).open("rb") as handle:
-        return handle.read(len(_JPEG)) == _JPEG
+    try:
+        with Path(file).open("rb") as handle:
+            return handle.read(len(_JPEG)) == _JPEG
+    except OSError as error:
+        raise ConfigError(f"data: {file}: {error.strerror}") from error
 
 
 def _augment(data: Any, side: int, *, all_jpeg: bool) -> Any:

@@ -223,7 +223,7 @@ def _never_started(summary: TrialSummary) -> str:
 
 
 def _is_unreached(mode: ModeSummary) -> bool:
-    """True if a replicate ended before this mode, but by no signal."""
+    """True if a replicate ended before this mode, unless it was interrupted."""
     ended = mode.failure is not None and mode.failure.kind == NOT_REACHED
     return mode.status is Status.SKIPPED or (ended and mode.status is not Status.INTERRUPTED)
 
