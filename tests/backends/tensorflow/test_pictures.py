@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,14 @@ def test_records_of_another_format_are_read_and_files_without_any_ignored(tmp_pa
     ((images, labels),) = feed(str(tmp_path)).first(1)
     assert images.shape == (4, 32, 32, 3)
     assert sorted(map(int, labels)) == [0, 1, 2, 3]
+
+
+def test_a_first_record_with_two_labels_is_named(tmp_path: Path) -> None:
+    example = tf.train.Example.FromString(example_of(0, b"x"))
+    example.features.feature["image/class/label"].int64_list.value.append(1)
+    write_records(tmp_path / "a.tfrecord", [example.SerializeToString()])
+    said = complaint_of(partial(feed, str(tmp_path)), kind=XlaSweepsError)
+    assert said.endswith("a.tfrecord, record 1 cannot be decoded; replace or remove it")
 
 
 def test_labels_that_the_head_lacks_are_refused(made: str) -> None:
