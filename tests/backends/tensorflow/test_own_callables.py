@@ -74,6 +74,7 @@ def scaled(factor, *inputs):
     return factor * inputs[0]
 
 applied = functools.partial(scaled, 2)
+without_signature = functools.partial(max, key=lambda values: 0)
 """
 
 FILES = {"linen.py": LINEN, "builders.py": BUILDERS}
@@ -117,3 +118,9 @@ def test_a_builder_with_bound_settings_or_a_cache_is_called(function: str) -> No
 def test_a_function_of_bound_settings_and_any_inputs_is_the_model_itself() -> None:
     built = build(own("builders.py:applied", input_spec=[{"shape": [3]}]))
     np.testing.assert_allclose(outputs(built)[0], 2 * batch_of(built))
+
+
+def test_a_builtin_with_bound_arguments_is_the_model_itself() -> None:
+    spec = own("builders.py:without_signature", input_spec=[{"shape": [3]}, {"shape": [3]}])
+    built = build(spec)
+    np.testing.assert_allclose(outputs(built)[0], batch_of(built)[0])

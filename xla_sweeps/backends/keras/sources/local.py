@@ -171,8 +171,10 @@ def _may_build(function: Any) -> bool:
     One with `*args` after those is the model itself, as the `apply` of a module of Flax.
     """
     if isinstance(function, partial):
+        if not _may_build(function.func):
+            return False  # such as a builtin, which may have no signature
         kinds = [one.kind for one in inspect.signature(function).parameters.values()]
-        return inspect.Parameter.VAR_POSITIONAL not in kinds and _may_build(function.func)
+        return inspect.Parameter.VAR_POSITIONAL not in kinds
     code = inspect.unwrap(function) if hasattr(function, "cache_info") else function
     return inspect.isfunction(code) or inspect.ismethod(code) or inspect.isclass(code)
 
