@@ -30,6 +30,7 @@ pytestmark = IN_A_FOLDER
 NET = '''
 import keras
 import tensorflow as tf
+import tf_keras
 
 class Cut(keras.layers.Layer):
     """Keeps the last values of each sample, as many as its second input says."""
@@ -141,6 +142,14 @@ def ragged():
     given = keras.Input((9,), ragged=True)
     return keras.Model(given, keras.layers.Dense(2)(given))
 
+def old_sparse():
+    given = tf_keras.Input((9,), sparse=True)
+    return tf_keras.Model(given, tf_keras.layers.Dense(2)(given))
+
+def old_ragged():
+    given = tf_keras.Input((9,), ragged=True)
+    return tf_keras.Model(given, tf_keras.layers.Dense(2)(given))
+
 def embedding():
     return ids(keras.layers.Embedding(20, 3))
 
@@ -184,10 +193,13 @@ def test_a_text_is_refused_by_its_name() -> None:
     assert "the input review is text, which XLA does not take" in said
 
 
-@pytest.mark.parametrize("kind", ["sparse", "ragged"])
+@pytest.mark.parametrize("kind", ["sparse", "ragged", "old_sparse", "old_ragged"])
 def test_an_input_that_is_not_dense_is_measured_dense_only_if_that_is_asked(kind: str) -> None:
     said = refusal_of(net(kind, input_spec=None))
-    assert f"is {kind}; to measure dense values in its place, give every input" in said
+    assert (
+        f"is {kind.removeprefix('old_')}; to measure dense values in its place, give every input"
+        in said
+    )
     assert "input_spec=[{shape:[9],dtype:float32}]" in said
     assert build(net(kind, input_spec=[{"shape": [9]}])).inputs[0].shape == (9,)
 

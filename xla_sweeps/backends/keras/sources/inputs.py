@@ -48,8 +48,9 @@ def _from_spec(
     sizes = _sizes(spec)
     if _dtype(spec) == "string":
         raise ConfigError(f"{where} is {TEXT}")
+    type_name = type(getattr(spec, "type_spec", spec)).__name__.lower()  # tells it in tf_keras
     for kind in ("sparse", "ragged"):
-        if getattr(spec, kind, False):
+        if getattr(spec, kind, False) or kind in type_name:
             raise ConfigError(f"{where} is {kind}; to measure dense values in its place, {fix}")
     if sizes is None:
         raise ConfigError(f"{where} has no known shape; {fix}")
