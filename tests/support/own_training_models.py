@@ -225,6 +225,13 @@ class Silent(Pairs):
         super().train_step(data)
 
 
+class Bare(Pairs):
+    """A step that returns the loss itself."""
+
+    def train_step(self, data: Any) -> Any:
+        return super().train_step(data)["loss"]
+
+
 class Broken(Pairs):
     """A step that fails whatever it gets."""
 
@@ -246,7 +253,7 @@ pairs, own_loss = _builder_of(Pairs), _builder_of(OwnLoss)
 
 wrong, wrong_loss, broken = map(_builder_of, (Wrong, WrongLoss, Broken))
 
-summing, silent = map(_builder_of, (Gathering, Silent))
+summing, silent, bare = map(_builder_of, (Gathering, Silent, Bare))
 
 
 class Named(Pairs):

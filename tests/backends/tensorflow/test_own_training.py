@@ -79,6 +79,11 @@ def test_every_mode_trains_by_the_models_own_step(function: str) -> None:
     assert caveats == [Flag.RANDOM_LAYERS] * (function in RANDOM)
 
 
+def test_a_step_may_return_the_loss_itself() -> None:
+    outcomes, _ = measure("bare", modes=("eager", "graph", "xla"))
+    assert statuses(outcomes) == dict.fromkeys(("eager", "graph", "xla"), "ok")
+
+
 @pytest.mark.parametrize(
     ("function", "modes"),
     [

@@ -125,7 +125,7 @@ def loss_in(logs: Any) -> Any:
     Raises:
         XlaSweepsError: it returns nothing.
     """
-    if logs is None or logs == {}:
+    if logs is None or (isinstance(logs, Mapping) and not logs):
         raise XlaSweepsError("train_step returns no loss; return it, as in {'loss': loss}")
     if not isinstance(logs, Mapping):
         return logs
