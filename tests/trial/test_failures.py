@@ -399,3 +399,23 @@ def test_the_root_cause_is_found_behind_what_a_framework_hides() -> None:
     with pytest.raises(TypeError) as caught:
         hides()
     assert isinstance(failures.root_cause(caught.value), NameError)
+
+
+class ResourceExhaustedError(Exception):
+    """What TensorFlow raises."""
+
+
+@pytest.mark.parametrize(
+    ("error", "is_so"),
+    [
+        (MemoryError(), True),
+        (ResourceExhaustedError("no room"), True),
+        (RuntimeError("CUDA out of memory"), True),
+        (ValueError("shapes (2, 3) and (6,)"), False),
+    ],
+)
+def test_an_exception_says_that_memory_ran_out(error: Exception, is_so: bool) -> None:
+    assert failures.is_out_of_memory(error) is is_so
+    hidden = ValueError("in a layer")
+    hidden.__cause__ = error
+    assert failures.is_out_of_memory(hidden) is is_so

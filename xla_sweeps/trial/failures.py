@@ -289,6 +289,14 @@ def root_cause(error: BaseException) -> BaseException:
     return error
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """True if an exception, or the innermost one behind it, says that memory ran out."""
+    return any(
+        isinstance(each, MemoryError) or _MEMORY.search(f"{type(each).__name__}: {each}")
+        for each in (error, root_cause(error))
+    )
+
+
 def timeout_key(phase: Phase) -> str:
     """The key of `timeouts` that limits a stage."""
     return {Phase.IMPORT: "build", Phase.VERIFY: "compile", Phase.RECORD: "measure"}.get(

@@ -160,6 +160,33 @@ def test_a_loss_that_takes_no_targets_is_refused_with_its_reason() -> None:
         of(model)
 
 
+def test_each_shape_of_targets_is_tried_once() -> None:
+    shapes = []
+
+    def sparse_six(targets: Any, outputs: Any) -> Any:
+        shapes.append(tuple(targets.shape))
+        return tf.ensure_shape(targets, (6,)) - outputs
+
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+    model.compile(loss=sparse_six)
+    with pytest.raises(ConfigError, match=r"of shape \(2,\) or \(2, 1\): "):
+        of(model)
+    assert shapes == [(2,), (2, 1)]
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), tf.errors.ResourceExhaustedError(None, None, "no room for a tensor")]
+)
+def test_a_loss_that_runs_out_of_memory_is_not_said_to_take_no_targets(error: Exception) -> None:
+    def large(targets: Any, outputs: Any) -> Any:
+        raise error
+
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+    model.compile(loss=large)
+    with pytest.raises(type(error)):
+        of(model)
+
+
 def test_texts_of_ctc_are_shorter_than_the_outputs() -> None:
     model = keras.Sequential([keras.Input((8, 4)), keras.layers.Dense(5)])
     model.compile(loss=keras.losses.CTC())
@@ -201,6 +228,19 @@ def test_outputs_that_are_no_classes_need_a_loss_of_their_own() -> None:
     catalog = replace(TRIAL, model=replace(TRIAL.model, library="keras"))
     with pytest.raises(ConfigError, match="labels do not fit"):
         of(model, trial=catalog)
+
+
+def test_an_output_without_dimensions_has_its_loss_or_is_refused() -> None:
+    given = keras.Input((4,))
+    model = keras.Model(given, keras.layers.Lambda(keras.ops.mean)(given))
+    model.compile(loss=lambda targets, output: keras.ops.square(targets - output))
+    objective, outputs = of(model)
+    assert objective.draw(np.random.default_rng(0)).shape == ()
+    assert float(objective.value(outputs, np.float32(0))) == pytest.approx(1.0)
+    for loss in ("mse", "ctc", "sparse_categorical_crossentropy"):
+        model.compile(loss=loss)
+        with pytest.raises(ConfigError, match=r"fails on targets of shape \(\): "):
+            of(model)
 
 
 def test_chances_that_do_not_add_up_to_one_are_told_their_own_loss() -> None:

@@ -14,7 +14,7 @@ from xla_sweeps.backends.keras.sources import OWN
 from xla_sweeps.backends.keras.sources.inputs import is_floating
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.trial import Trial
-from xla_sweeps.trial.failures import error_line, root_cause
+from xla_sweeps.trial.failures import error_line, is_out_of_memory, root_cause
 
 
 class _Reduced(keras.losses.Loss):  # type: ignore[misc]
@@ -201,13 +201,14 @@ def _head_loss(library: Any, given: Any, weight: Any, head: Any) -> HeadLoss | N
         weight=1.0 if weight is None else float(weight),
         legacy=library is not keras,
     )
-    whole, (*positions, last) = tuple(head.shape), head.shape
+    whole = tuple(head.shape)
+    *positions, last = whole or (1,)
     numbers = make(shape=tuple(positions), classes=last)
-    if name == "ctc":
+    if name == "ctc" and positions:
         return make(shape=(whole[0], max(1, whole[1] // 4)), classes=last)
     usual = numbers if "sparse" in name else make(shape=whole)
     others = [numbers, make(shape=(*positions, 1))] if positions and last > 1 else []
-    return _first_that_runs([usual, *others], head, name)
+    return _first_that_runs([usual, *(each for each in others if each is not usual)], head, name)
 
 
 def _first_that_runs(candidates: Sequence[HeadLoss], output: Any, name: str) -> HeadLoss:
@@ -221,6 +222,8 @@ def _first_that_runs(candidates: Sequence[HeadLoss], output: Any, name: str) -> 
         try:
             head.value(keras.ops.convert_to_tensor(head.draw(rng)), output)
         except Exception as error:
+            if is_out_of_memory(error):
+                raise
             errors.append(error)
         else:
             return head
