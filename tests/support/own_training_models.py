@@ -256,6 +256,14 @@ wrong, wrong_loss, broken = map(_builder_of, (Wrong, WrongLoss, Broken))
 summing, silent, bare = map(_builder_of, (Gathering, Silent, Bare))
 
 
+def regularized() -> Pairs:
+    """Class scores of which a layer adds a penalty, compiled with an optimizer alone."""
+    given = keras.Input((WIDTH,))
+    model = Pairs(given, layers.Dense(3, activity_regularizer="l2")(given))
+    model.compile(optimizer="rmsprop")
+    return model
+
+
 class Named(Pairs):
     """Two inputs in one dictionary."""
 

@@ -37,6 +37,12 @@ def compiled():
 """
 
 
+def one_layer(library: Any, units: int, **how: Any) -> Any:
+    model = library.Sequential([library.Input((4,)), library.layers.Dense(units, **how)])
+    model.compile(optimizer="adam")
+    return model
+
+
 def two_heads() -> keras.Model:
     given = keras.Input((4,))
     classes = keras.layers.Dense(3, name="kind")(given)
@@ -228,6 +234,21 @@ def test_outputs_that_are_no_classes_need_a_loss_of_their_own() -> None:
     catalog = replace(TRIAL, model=replace(TRIAL.model, library="keras"))
     with pytest.raises(ConfigError, match="labels do not fit"):
         of(model, trial=catalog)
+
+
+@pytest.mark.parametrize("library", [keras, tf_keras])
+@pytest.mark.parametrize("kind", ["kernel_regularizer", "activity_regularizer"])
+def test_a_penalty_is_not_the_whole_loss_of_class_scores(library: Any, kind: str) -> None:
+    objective, _ = of(one_layer(library, 3, **{kind: "l2"}))
+    assert objective.classes_shape == (2, 3)
+
+
+@pytest.mark.parametrize("library", [keras, tf_keras])
+def test_a_penalty_of_weights_is_no_loss_of_outputs_that_are_no_classes(library: Any) -> None:
+    with pytest.raises(ConfigError, match="labels do not fit"):
+        of(one_layer(library, 1, kernel_regularizer="l2"))
+    objective, _ = of(one_layer(library, 1, activity_regularizer="l2"))
+    assert objective.heads == [None]
 
 
 def test_an_output_without_dimensions_has_its_loss_or_is_refused() -> None:

@@ -139,6 +139,20 @@ def test_a_loss_of_ones_own_is_trained_with_the_optimizer_that_is_asked_for(func
     assert bench.trainer.compare(steps).ok
 
 
+def test_a_step_of_class_scores_gets_class_labels_though_layers_add_a_penalty() -> None:
+    loaded = built_models.build(job_of("regularized").trial.model).loaded
+    inputs = [np.ones((4, 6), "float32")] * 2
+    taken = own_training.batches_for(loaded, job_of("regularized").trial, inputs, [], run=_unpack)
+    assert [(str(labels.dtype), tuple(labels.shape)) for _, labels in taken] == [
+        ("<dtype: 'int32'>", (4,))
+    ] * 2
+
+
+def _unpack(batch: Any) -> None:
+    _, labels = batch
+    assert labels.shape == (4,)
+
+
 def test_a_step_that_takes_no_data_is_said_with_its_reason() -> None:
     with pytest.raises(Exception, match="inputs alone: ValueError: no data fits"):
         set_up(job_of("broken"))

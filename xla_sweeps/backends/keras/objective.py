@@ -123,8 +123,8 @@ def objective_of(model: Any, outputs: Any, trial: Trial, library: Any) -> Object
     """The objective of a model, by what it returned for a batch; `library` is its Keras.
 
     Raises:
-        ConfigError: no model of the user's that is compiled with a loss, and its outputs are no
-            scores of classes.
+        ConfigError: no model of the user's that is compiled with a loss, or whose layers add one,
+            and its outputs are no scores of classes.
     """
     heads = keras.tree.flatten(outputs)
     given = getattr(model, "loss", None) if trial.model.library == OWN else None
@@ -144,20 +144,27 @@ def objective_of(model: Any, outputs: Any, trial: Trial, library: Any) -> Object
         ]
         if any(made):
             return Objective(heads=made, structure=outputs)
-    if _adds_all_losses(model, trial):
+    try:
+        head = scores_of(heads, trial)
+    except ConfigError:
+        if not _adds_losses(model, trial):
+            raise
         return Objective(heads=[None] * len(heads), structure=outputs)
-    head = scores_of(heads, trial)
     loss = library.losses.SparseCategoricalCrossentropy(from_logits=not adds_up_to_one(head))
     scores = HeadLoss(loss=loss, shape=tuple(head.shape[:-1]), classes=head.shape[-1])
     return Objective(heads=[scores], structure=outputs)
 
 
-def _adds_all_losses(model: Any, trial: Trial) -> bool:
-    """True if an own model is compiled without a loss, and its layers add some in a call."""
+def _adds_losses(model: Any, trial: Trial) -> bool:
+    """True if an own model is compiled, and its layers add losses in a call.
+
+    A penalty of weights is none: tf_keras keeps those of a layer in private.
+    """
     if trial.model.library != OWN or getattr(model, "optimizer", None) is None:
         return False
     weights = model.trainable_variables
     penalties = sum(getattr(each, "regularizer", None) is not None for each in weights)
+    penalties += sum(len(getattr(each, "_callable_losses", ())) for each in model._flatten_layers())
     return len(model.losses) > penalties
 
 

@@ -183,6 +183,8 @@ def _targets_of(loaded: LoadedModel, trial: Trial, inputs: Sequence[Any]) -> lis
     with suppress(Exception):
         model, outputs = loaded.keras_model, loaded.forward(inputs[0], training=False)
         objective = objective_of(model, outputs, trial, building.keras_library_of(model))
+        if not any(objective.heads):
+            return []
         rng = np.random.default_rng(trial.seed)
         drawn = [objective.draw(rng) for _ in inputs]
         return [keras.tree.map_structure(keras.ops.convert_to_tensor, each) for each in drawn]
