@@ -32,7 +32,8 @@ def require_inference(module: Any, where: str) -> None:
         raise ConfigError(f"{where}: the module is compiled; give the one below it: {_INNER}")
     for name, part in module.named_modules():
         if hasattr(part, "_orig_mod"):
-            raise ConfigError(f"{where}: its {name} {_COMPILED}")
+            kind = type(part._orig_mod).__name__
+            raise ConfigError(f"{where}: its part {name} ({kind}) {_COMPILED}")
     if any(base.__name__ == "ScriptModule" for base in type(module).__mro__):
         raise ConfigError(
             f"{where}: the module is of torch.jit, which torch.compile does not take; give the one "
@@ -50,7 +51,8 @@ def require_uncompiled(value: Any, where: str) -> None:
     Raises:
         ConfigError: it says what to do.
     """
-    if hasattr(value, "_torchdynamo_orig_callable") and not is_module(value):
+    is_wrapped = hasattr(value, "_torchdynamo_orig_callable") and not is_module(value)
+    if is_wrapped and not getattr(value, "_torchdynamo_disable", False):
         raise ConfigError(f"{where}: the function {_COMPILED}")
     if type(value).__name__ == "ExportedProgram":
         raise ConfigError(

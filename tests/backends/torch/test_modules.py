@@ -77,6 +77,10 @@ def made(kind=Net, *given):
     torch.manual_seed(0)
     return kind(*given).eval()
 
+@torch.compiler.disable
+def averages(x):
+    return x.mean((2, 3))
+
 def words():
     return made(lambda: torch.nn.Embedding(4, 3)).bfloat16()
 
@@ -112,6 +116,7 @@ told["refused"] = {
     "compiled": refusal(torch.compile(made())),
     "compiled within": refusal(torch.nn.Sequential(torch.compile(made())).eval()),
     "compiled function": refusal(torch.compile(torch.relu), backend="torch"),
+    "disabled and compiled": refusal(torch.compile(torch.compiler.disable(made))),
     "program": refusal(torch.export.export(made(), (x,))),
     "no inputs": refusal(made(), None),
     "backend": refusal(made(), backend="tensorflow"),
@@ -204,8 +209,9 @@ def test_a_module_in_memory_is_shipped_or_refused_in_one_line(tmp_path: Path) ->
     assert told == {"same": 1, "in bfloat16": 1, "different": 3}
     assert "BatchNorm2d: call module.eval() first" in refused["training"]
     assert "module._orig_mod" in refused["compiled"]
-    assert refused["compiled within"] == f"model: its 0 {COMPILED}"
+    assert refused["compiled within"] == f"model: its part 0 (Net) {COMPILED}"
     assert refused["compiled function"] == f"model: the function {COMPILED}"
+    assert refused["disabled and compiled"] == f"model: the function {COMPILED}"
     assert "an exported program; give the module" in refused["program"]
     assert "measure(module, batch)" in refused["no inputs"]
     assert refused["backend"] == (
@@ -246,6 +252,11 @@ def test_a_module_takes_named_inputs_in_a_dictionary_and_needs_no_gradient(tmp_p
     named = "input_spec=[{name:x,shape:[16]},{name:y,shape:[5]}]"
     record = by_path(tmp_path, "made(Sorts)", named, "modes=[torch_eager,torch_compile]")
     assert {mode["status"] for mode in record["modes"].values()} == {"ok"}
+
+
+def test_a_function_that_pytorch_must_not_compile_is_measured(tmp_path: Path) -> None:
+    record = by_path(tmp_path, "averages", IMAGE)
+    assert record["modes"]["torch_eager"]["status"] == "ok"
 
 
 def test_the_modes_of_torch_compile_are_compared_in_one_trial(tmp_path: Path) -> None:
