@@ -159,6 +159,13 @@ def test_a_mode_that_compiles_for_each_value_is_told_apart() -> None:
     assert {one.mode for one in price.shapes} == {"graph", "graph_dynamic", "xla"}
 
 
+def test_a_mode_that_compiles_in_each_call_costs_what_its_calls_take() -> None:
+    note = "the second call compiled 1 program"
+    price = priced(planted(flags=(Flagged(Flag.RECOMPILES, "graph", note),)))
+    assert price.recompiling == []
+    assert {"graph", "graph_dynamic", "xla"} <= {one.name for one in price.ways}
+
+
 def test_contaminated_rounds_do_not_count() -> None:
     record = planted()
     (slow,) = change_blocks(

@@ -11,10 +11,11 @@ import pytest
 from factories import TRIAL
 from fake_backend import FakeExecutable, FakeModel, FakeWork
 
-from xla_sweeps.schema.measurement import Phase
+from xla_sweeps.schema.measurement import Flag, Phase
 from xla_sweeps.schema.trial import ReplicateJob
 from xla_sweeps.trial import protocol
 from xla_sweeps.worker.replicate import Replicate
+from xla_sweeps.worker.timing import WarmUp
 
 ONCE_S = 30.0
 
@@ -52,6 +53,27 @@ def test_the_first_mode_on_a_gpu_does_not_pay_what_the_process_pays_once(
     assert isinstance(second, protocol.ModeReady)
     assert first.outcome.first_call_s == 1.0 + paid
     assert second.outcome.first_call_s == 1.0
+
+
+@pytest.mark.parametrize("note", ["", "the second call compiled 1 program"])
+def test_a_mode_that_compiles_again_is_flagged_once(
+    note: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard, prove = list[protocol.Message](), FakeModel.prove
+    monkeypatch.setenv("FAKE_BACKEND", "numpy")
+    monkeypatch.setattr(WarmUp, "recompiles", lambda warm, first_call_s: True)
+    monkeypatch.setattr(FakeModel, "prove", lambda *given: {**prove(*given), "recompiles": note})
+    trial = replace(TRIAL, modes=("eager", "xla"))
+    job = ReplicateJob(trial=trial, replicate=0, modes=trial.modes, order_seed=1)
+    replicate = Replicate(FakeWork, heard.append, title="FakeWork")
+    for request in (
+        protocol.SetUp(job=job),
+        protocol.Prepare(mode="xla"),
+        protocol.WarmUp(mode="xla"),
+    ):
+        replicate.answer(request)
+    flags = [each.flagged for each in heard if isinstance(each, protocol.Caveat)]
+    assert [each.note for each in flags if each.flag == Flag.RECOMPILES] == [note]
 
 
 @pytest.mark.parametrize(("modes", "runs"), [(("xla",), 0), (("eager", "xla"), 1)])

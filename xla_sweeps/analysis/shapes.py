@@ -24,7 +24,7 @@ from xla_sweeps.analysis.interval import (
 )
 from xla_sweeps.analysis.measured import measured_of
 from xla_sweeps.analysis.stats import MIN_PAIRS, Interval, signed_rank_interval
-from xla_sweeps.schema.measurement import Flag, Status
+from xla_sweeps.schema.measurement import Flag, Flagged, Status
 from xla_sweeps.schema.modes import Execution, mode_of
 from xla_sweeps.schema.record import Record
 from xla_sweeps.schema.row import TrialSummary
@@ -114,8 +114,9 @@ def price_of(summary: TrialSummary, records: Sequence[Record]) -> Price:
     """The price of a trial's shapes, from the modes that were measured."""
     given, on_gpu = records[-1].trial.shapes, any(record.on_gpu for record in records)
     labels = [mode.label for mode in summary.modes if mode.status is Status.OK]
-    flags = {(flag.flag, flag.mode) for record in records for flag in record.flags}
-    recompiling = [label for label in labels if (Flag.RECOMPILES, label) in flags]
+    flags = {flag for record in records for flag in record.flags}
+    # with a note, the mode compiles in each call, which is then part of the call's time
+    recompiling = [label for label in labels if Flagged(Flag.RECOMPILES, label) in flags]
     parts = _seconds_of(measured_of(records).counted, labels)
     shapes, ways = list[Shape](), list[Way]()
     for label, seconds in parts.items():

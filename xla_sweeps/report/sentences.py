@@ -121,7 +121,7 @@ FLAG_TEXTS: dict[str, str] = {
     "batch normalization was set from one batch. Times do not depend on it",
     Flag.FIRST_CALL: "the first call of a new model fails where XLA compiles it, so call the model "
     "once without XLA before",
-    Flag.RECOMPILES: "new inputs make the mode compile again",
+    Flag.RECOMPILES: "the mode compiles again in later calls",
     Flag.INPUTS_DIFFER: "some inputs take much longer than others: the throughput is that over all "
     "of them, more than 5 % from that of the middle one, and depends on which were drawn",
     Flag.SLOW_ON_NEW_INPUTS: "calls on new input values take more than 1.5 times as long as calls "

@@ -124,7 +124,7 @@ class Flag(StrEnum):
     CALIBRATED = "calibrated"
     FIRST_CALL = "first_call_fails"
     RECOMPILES = "recompiles_per_input"
-    """Its shapes depend on values, or each call makes functions that JAX compiles."""
+    """The mode's shapes depend on values, or each call makes functions that JAX compiles."""
     INPUTS_DIFFER = "inputs_differ"
     COLLECTIONS_PUT_OFF = "collections_put_off"
     SLOW_ON_NEW_INPUTS = "slow_on_new_inputs"

@@ -243,7 +243,7 @@ class Replicate:
         memory_bytes = model.steady_memory_bytes(entry.executable, call_s=warm.call_s)
         first_call_s = entry.outcome.first_call_s or 0.0
         entry.recompiles = warm.recompiles(first_call_s)
-        if entry.recompiles:
+        if entry.recompiles and not entry.outcome.effective.get("recompiles"):
             tell(protocol.Caveat(Flagged(Flag.RECOMPILES, label)))
         entry.outcome = replace(
             entry.outcome,
