@@ -363,7 +363,7 @@ def test_a_loop_that_jax_compiles_in_each_call_is_measured_with_a_flag() -> None
     statuses, flags = told("jax", "jax_loops")
     ((mode, note),) = [rest for flag, *rest in flags if flag == "recompiles_per_input"]
     assert (statuses, mode) == (["ok", "ok"], "jax_eager")
-    assert note.startswith("the second call compiled 1 program, as of jax.lax.scan")
+    assert note.startswith("the second call compiled 1 program, for example of jax.lax.scan")
 
 
 @TORCH[0]

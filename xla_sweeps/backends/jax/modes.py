@@ -30,7 +30,10 @@ _stages: dict[str, Spans] = {
 }
 """JAX's events of tracing, lowering and compiling in this process, in the order of the stages."""
 
-_REMEDY = ", as of jax.lax.scan with a function that is made in the call; define it outside"
+_REMEDY = (
+    ", for example of jax.lax.scan with a function that is defined inside the call; "
+    "define it outside"
+)
 
 
 @cache

@@ -67,7 +67,7 @@ _FAILURES = (
         re.compile(r"unsupported operations.*? on (?P<device>XLA_\w+): (?P<op>\w+) \(", re.S),
         Status.UNSUPPORTED_OP,
         _unsupported_operations,
-        lambda op: f"instead: {advice(op)}; auto-clustering (jit=auto) leaves it out",
+        lambda op: f"in place of {op}: {advice(op)}; auto-clustering (jit=auto) leaves it out",
     ),
     KnownFailure(
         re.compile(
