@@ -315,6 +315,8 @@ def test_the_bare_command_prints_its_usage_and_measures_nothing(
         ),
         (f"{SWEEP}  seed: {{min: '1', max: 2}}\n", "s.yaml:4: parameters.seed.min: '1' is a text"),
         (f"{SWEEP}run_cap: '3'\n", "s.yaml:4: run_cap=3: expected an integer above 0; '3' is a"),
+        (f"{SWEEP}run_cap: '3.0'\n", "s.yaml:4: run_cap=3.0: expected an integer above 0\n"),
+        (f"{SWEEP}run_cap: '0'\n", "s.yaml:4: run_cap=0: expected an integer above 0\n"),
         (
             f"{SWEEP}  effort.block_s: {{value: 1}}\n"
             "  effort: {parameters: {block_s: {value: 2}}}\n",

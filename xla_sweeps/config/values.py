@@ -53,7 +53,8 @@ def integer(
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         several = re.fullmatch(r"(\d+)(?::|-|\.\.)(\d+)", str(value))
-        hint = how_yaml_writes(value)
+        most = math.inf if at_most is None else at_most
+        hint = how_yaml_writes(value, lambda one: one.is_integer() and at_least <= one <= most)
         if several:
             hint = f"for several trials add -m: '{key}=range({several[1]},{several[2]})'"
         raise ConfigError(f"{key}={value}: expected an integer{hint and f'; {hint}'}")
@@ -67,23 +68,28 @@ def number(document: Mapping[str, Any], key: str, *, at_most: float) -> float:
     """A number above 0 and within a bound."""
     value: Any = document.get(key)
     if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
-        hint = how_yaml_writes(value)
+        hint = how_yaml_writes(value, lambda one: 0 < one <= at_most)
         raise ConfigError(f"{key}={value}: expected a number above 0{hint and f'; {hint}'}")
     if value > at_most:
         raise ConfigError(f"{key}={value:g}: must be at most {at_most:,}")
     return float(value)
 
 
-def how_yaml_writes(value: object) -> str:
-    """Advice on a number that is a text, as '8' or 3e-4 in YAML 1.1; "" for any other value."""
-    if not isinstance(value, str):
+def how_yaml_writes(
+    value: object, is_allowed: Callable[[float], bool] = lambda number: True
+) -> str:
+    """Advice on a number that is a text, as '8' or 3e-4 in YAML 1.1; "" for any other value.
+
+    None on a number that is not allowed in its place, since it would be refused again.
+    """
+    text = value if isinstance(value, str) else ""
+    match = _EXPONENT.fullmatch(text)
+    if not (match or _DECIMAL.fullmatch(text)) or not is_allowed(float(text)):
         return ""
-    if _DECIMAL.fullmatch(value):
-        return f"'{value}' is a text; write {value} without quotes"
-    if not (match := _EXPONENT.fullmatch(value)):
-        return ""
+    if not match:
+        return f"'{text}' is a text; write {text} without quotes"
     number = f"{match['digits']}.0e{match['sign'] or '+'}{match['exponent']}"
-    return f"{value} is a text in YAML 1.1; write {number}"
+    return f"{text} is a text in YAML 1.1; write {number}"
 
 
 def boolean(document: Mapping[str, Any], key: str) -> bool:

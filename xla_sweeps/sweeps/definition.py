@@ -166,7 +166,8 @@ def parse_sweep(
         needs = f"method {document['method']} needs run_cap, the number of trials"
         raise ConfigError(f"{at('method')}: {needs}")
     if run_cap is not None and not (type(run_cap) is int and run_cap > 0):
-        wrong, hint = f"run_cap={_short(run_cap)}", how_yaml_writes(run_cap)
+        is_count = isinstance(run_cap, str) and run_cap.isdecimal() and run_cap.strip("0")
+        wrong, hint = f"run_cap={_short(run_cap)}", how_yaml_writes(run_cap) if is_count else ""
         wrong = f"{wrong}: expected an integer above 0{hint and f'; {hint}'}"
         raise ConfigError(f"{at('run_cap')}: {wrong}")
     constants, ignored = _constants(document, at)
