@@ -54,9 +54,12 @@ def flat(outputs: Any) -> list[Any]:
 def seeded_outputs(
     torch: Any, module: Any, positional: Sequence[Any], named: Mapping[str, Any]
 ) -> list[Any]:
-    """Outputs of a PyTorch module on a CPU, whose random numbers are the same in each process."""
-    torch.default_generator.manual_seed(0)
-    with torch.no_grad():
+    """Call a PyTorch module on a CPU, with random numbers that are the same in each process.
+
+    What is drawn later does not depend on it.
+    """
+    with torch.no_grad(), torch.random.fork_rng(devices=()):
+        torch.default_generator.manual_seed(0)
         return flat(module(*positional, **named))
 
 

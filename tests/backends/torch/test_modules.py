@@ -141,14 +141,17 @@ print(json.dumps([told, paths]))
 
 LOADED = """
 import json, pickle, sys
-import cloudpickle
+import cloudpickle, torch
 from pathlib import Path
 from xla_sweeps.backends.tensorflow.sources import shipped
 
 told = []
 for path in json.loads(sys.argv[1]):
-    folder = Path(path).parent
-    told.append(type(shipped.load(folder)).__name__)
+    folder, before = Path(path).parent, torch.get_rng_state()
+    module = shipped.load(folder)
+    assert torch.equal(torch.get_rng_state(), before), "what it draws later follows the seed"
+    assert float(getattr(module, "calls", 0)) == 0, "it is as it was shipped"
+    told.append(type(module).__name__)
 content = folder / "code.pickle"
 code = pickle.loads(content.read_bytes())
 code["outputs"] = [each + 1 for each in code["outputs"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import inspect
 import json
@@ -43,7 +44,8 @@ def load(folder: Path) -> Any:
         return builder if needs_inputs(builder) else builder()
     if "module" in code:
         module, (positional, named) = code["module"], code["example"]
-        outputs = seeded_outputs(importlib.import_module("torch"), module, positional, named)
+        called, torch = copy.deepcopy(module), importlib.import_module("torch")
+        outputs = seeded_outputs(torch, called, positional, named)
         _compare(outputs, code["outputs"], advice=_BUILDER)
         return module
     library = importlib.import_module("tf_keras" if code["legacy"] else "keras")
