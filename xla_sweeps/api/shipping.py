@@ -226,7 +226,7 @@ def _ship_module(module: Any, inputs: Any, results_dir: Path) -> dict[str, Any]:
     with refusing(f"model {label}: it cannot be copied", _BUILDER):
         called = copy.deepcopy(module).cpu()
     with refusing("model: it cannot be called on these inputs"):
-        outputs = own_inputs.seeded_outputs(torch, called, positional, by_name)
+        outputs = own_inputs.compute_seeded(torch, called, positional, by_name)
     del called  # one copy at a time, and one whose state no call has changed
     shipped = copy.deepcopy(module).cpu()
     code = {"module": shipped, "example": (positional, by_name), "outputs": outputs}

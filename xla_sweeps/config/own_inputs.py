@@ -51,7 +51,7 @@ def flat(outputs: Any) -> list[Any]:
     return [] if outputs is None else [outputs]
 
 
-def seeded_outputs(
+def compute_seeded(
     torch: Any, module: Any, positional: Sequence[Any], named: Mapping[str, Any]
 ) -> list[Any]:
     """Call a PyTorch module on a CPU, with random numbers that are the same in each process.
@@ -78,11 +78,11 @@ def states_of(model: Any, variables: Iterable[Any] = (), *, limit: float = LARGE
     """
     listed = list(variables if model is None else model.variables)
     states = [one for one in listed if not one.trainable]
-    states += [] if model is None else held_variables(model)
+    states += [] if model is None else find_held_variables(model)
     return [(one, as_numpy(one).copy()) for one in states if _count_elements(one) < limit]
 
 
-def held_variables(model: Any) -> list[Any]:
+def find_held_variables(model: Any) -> list[Any]:
     """Variables that layers of a model hold, alone or in a list, and that Keras does not list."""
     listed = [each for one in model.variables for each in (one, getattr(one, "value", None))]
     places, held = set(map(id, listed)), list[Any]()

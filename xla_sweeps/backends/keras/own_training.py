@@ -19,7 +19,7 @@ import numpy as np
 from xla_sweeps.backends.keras import building
 from xla_sweeps.backends.keras.objective import objective_of
 from xla_sweeps.backends.keras.sources import OWN, LoadedModel
-from xla_sweeps.config.own_inputs import held_variables, takes_by_name
+from xla_sweeps.config.own_inputs import find_held_variables, takes_by_name
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.trial import Trial
 from xla_sweeps.trial.failures import error_line, root_cause
@@ -80,7 +80,7 @@ def _at_rate(optimizer: Any, rate: float) -> Iterator[None]:
         optimizer._learning_rate = schedule
 
 
-def gathered_steps(optimizer: Any) -> int:
+def count_gathered_steps(optimizer: Any) -> int:
     """The number of steps whose gradients an optimizer of Keras 3 gathers for one update."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     return getattr(inner, "gradient_accumulation_steps", None) or 1
@@ -114,7 +114,7 @@ def state_of(model: Any) -> list[Any]:
     of_optimizers = [
         each for one in optimizers_of(model) for each in (*one.variables, one.learning_rate)
     ]
-    every = [*model.variables, *held_variables(model), *metrics, *of_optimizers]
+    every = [*model.variables, *find_held_variables(model), *metrics, *of_optimizers]
     kept = {id(each): each for each in every if hasattr(each, "assign")}
     return list(kept.values())
 

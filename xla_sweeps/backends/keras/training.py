@@ -20,7 +20,7 @@ from xla_sweeps.backends.keras.executable import Engine
 from xla_sweeps.backends.keras.objective import Objective, objective_of
 from xla_sweeps.backends.keras.sources.inputs import is_floating, nudge_batch, widen
 from xla_sweeps.backends.keras.weights import name_of
-from xla_sweeps.config.own_inputs import held_variables
+from xla_sweeps.config.own_inputs import find_held_variables
 from xla_sweeps.errors import ConfigError, XlaSweepsError
 from xla_sweeps.schema.backend import Backend
 from xla_sweeps.schema.measurement import Agreement
@@ -99,7 +99,7 @@ class Trainer(ABC):
         self.random_layers = random_layers(self.model)
         self.trainable = list(self.model.trainable_variables)
         self.others = list(self.model.non_trainable_variables)
-        held = held_variables(self.model) if self.is_own else []
+        held = find_held_variables(self.model) if self.is_own else []
         self.changed = list(filter(is_floating, [*self.trainable, *self.others, *held]))
         if not self.is_own:
             self.optimizer = optimizer_of(self.library, trial, self.model)
@@ -218,7 +218,7 @@ class Trainer(ABC):
         before = self.values(state)
         if reseeded:
             self.reseed()
-        for position in range(own_training.gathered_steps(self.optimizer)):
+        for position in range(own_training.count_gathered_steps(self.optimizer)):
             loss, state = self.advance(run, state, batches[position % len(batches)])
         updates = [new - old for new, old in zip(self.values(state), before, strict=True)]
         state, curve = self.start_state(), []

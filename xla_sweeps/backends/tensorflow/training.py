@@ -15,7 +15,7 @@ from xla_sweeps.backends.keras.training import loss_in, raw
 from xla_sweeps.backends.tensorflow import devices, modes
 from xla_sweeps.backends.tensorflow.declaration import BACKEND
 from xla_sweeps.backends.tensorflow.pictures import Feed
-from xla_sweeps.config.own_inputs import held_variables
+from xla_sweeps.config.own_inputs import find_held_variables
 from xla_sweeps.errors import ConfigError
 from xla_sweeps.schema.measurement import Agreement
 from xla_sweeps.schema.modes import Mode
@@ -88,7 +88,7 @@ class Trainer(training.Trainer):
 
     def try_step(self, batch: Any) -> None:
         """Run the model's `train_step` eagerly; weights that it does not make stay as they were."""
-        state = State([*self.model.variables, *held_variables(self.model)])
+        state = State([*self.model.variables, *find_held_variables(self.model)])
         try:
             self.model.train_step(batch)
         finally:

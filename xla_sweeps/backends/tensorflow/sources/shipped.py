@@ -18,7 +18,7 @@ import numpy as np
 
 from xla_sweeps.backends.keras import weights
 from xla_sweeps.backends.keras.sources.local import load_file
-from xla_sweeps.config.own_inputs import as_numpy, call_of, flat, needs_inputs, seeded_outputs
+from xla_sweeps.config.own_inputs import as_numpy, call_of, compute_seeded, flat, needs_inputs
 from xla_sweeps.errors import XlaSweepsError
 
 TOLERANCE = 1e-3
@@ -45,7 +45,7 @@ def load(folder: Path) -> Any:
     if "module" in code:
         module, (positional, named) = code["module"], code["example"]
         called, torch = copy.deepcopy(module), importlib.import_module("torch")
-        outputs = seeded_outputs(torch, called, positional, named)
+        outputs = compute_seeded(torch, called, positional, named)
         _compare(outputs, code["outputs"], advice=_BUILDER)
         return module
     library = importlib.import_module("tf_keras" if code["legacy"] else "keras")
