@@ -236,7 +236,7 @@ def _ship_module(module: Any, inputs: Any, results_dir: Path) -> dict[str, Any]:
 
 @refusing("model: it cannot be called on these inputs")
 def _outputs(model: Any, example: Any) -> list[Any]:
-    call = own_inputs.call_of(model, example if isinstance(example, Mapping) else ())
+    call = own_inputs.call_by_name(model, example if isinstance(example, Mapping) else ())
     return own_inputs.flat(call(example, training=False))
 
 

@@ -209,7 +209,7 @@ def takes_by_name(call: Callable[..., Any], names: Collection[str]) -> bool:
     return any(names) and set(names) <= set(inspect.signature(call).parameters)
 
 
-def call_of(model: Any, names: Collection[str]) -> Callable[..., Any]:
+def call_by_name(model: Any, names: Collection[str]) -> Callable[..., Any]:
     """The model, or a function where several inputs of these names are arguments of its call.
 
     Keras wants the first of them by its place.

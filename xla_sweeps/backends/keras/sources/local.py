@@ -27,7 +27,7 @@ from xla_sweeps.backends.keras.sources.inputs import (
 from xla_sweeps.backends.keras.sources.own_code import ENDS, describe_error, import_named
 from xla_sweeps.config.own_files import as_input_spec
 from xla_sweeps.config.own_inputs import (
-    call_of,
+    call_by_name,
     needs_inputs,
     takes_alone,
     takes_by_name,
@@ -250,7 +250,7 @@ def _bind_undeclared(
         return partial(bind, structure=inputs if len(inputs) > 1 else inputs[0]), model
     return (
         lambda batch: dict(zip(names, keras.tree.flatten(batch), strict=True)),
-        call_of(model, names),
+        call_by_name(model, names),
     )
 
 

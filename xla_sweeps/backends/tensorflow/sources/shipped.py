@@ -18,7 +18,7 @@ import numpy as np
 
 from xla_sweeps.backends.keras import weights
 from xla_sweeps.backends.keras.sources.local import load_file
-from xla_sweeps.config.own_inputs import as_numpy, call_of, compute_seeded, flat, needs_inputs
+from xla_sweeps.config.own_inputs import as_numpy, call_by_name, compute_seeded, flat, needs_inputs
 from xla_sweeps.errors import XlaSweepsError
 
 TOLERANCE = 1e-3
@@ -56,7 +56,7 @@ def load(folder: Path) -> Any:
     with _lambdas_of(library, lambdas):
         model = load_file(library, folder / "model.keras", custom_objects=custom, safe_mode=False)
     example = code["example"]
-    call = call_of(model, example if isinstance(example, Mapping) else ())
+    call = call_by_name(model, example if isinstance(example, Mapping) else ())
     _compare(call(example, training=False), code["outputs"], advice=_advice(model))
     return model
 
