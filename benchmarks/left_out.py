@@ -42,7 +42,7 @@ Trials = Mapping[str, Sequence[Record]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class LeftOut:
     """Some replicates of a trial, beside its others: one figure of them.
 
     Attributes:
@@ -85,7 +85,7 @@ def evidence_of(trial: str, fact: Facts, chosen: Sequence[Figure]) -> Evidence:
 
 def cases_of(
     folder: Path, *, names: Collection[str] = tuple(BUILT_IN), most: int = MOST
-) -> Iterator[Case]:
+) -> Iterator[LeftOut]:
     """Every figure of every choice of at most so many replicates, of all trials of a folder."""
     trials = read_trials(folder)
     parts = ((trial, records, ()) for trial, records in trials.items())
@@ -107,7 +107,7 @@ def cases_of(
                 for one in own:
                     other = others.get((one.name, one.labels))
                     if other and one.replicates == count:
-                        yield Case(trial=trial, figure=one, others=other, learned=learned)
+                        yield LeftOut(trial=trial, figure=one, others=other, learned=learned)
 
 
 def spread_of(several: Sequence[Figure]) -> float:
@@ -117,7 +117,7 @@ def spread_of(several: Sequence[Figure]) -> float:
     return math.sqrt(max(0.0, float(np.average(beyond, weights=freedom))))
 
 
-def coverage_of(cases: Sequence[Case], *, later: bool) -> tuple[float, float]:
+def coverage_of(cases: Sequence[LeftOut], *, later: bool) -> tuple[float, float]:
     """Share of intervals that hold, and their median half-width; of no case nan."""
     if not cases:
         return math.nan, math.nan
@@ -140,7 +140,7 @@ def main() -> None:
     parser.add_argument("--by-mode", action="store_true", help="a row for each mode and pair")
     options = parser.parse_args()
     several: dict[tuple[str, str, str], list[Figure]] = {}
-    cases: dict[tuple[str, str, str], list[Case]] = {}
+    cases: dict[tuple[str, str, str], list[LeftOut]] = {}
     for folder in options.folders:
         for records in read_trials(folder).values():
             for one in figures(records, BUILT_IN):

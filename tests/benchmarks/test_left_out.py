@@ -7,11 +7,11 @@ import tarfile
 import pytest
 from paths import ROOT
 
-from benchmarks.left_out import Case, cases_of, coverage_of
+from benchmarks.left_out import LeftOut, cases_of, coverage_of
 
 
 @pytest.fixture(scope="module")
-def of_memory(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
+def of_memory(tmp_path_factory: pytest.TempPathFactory) -> list[LeftOut]:
     """Memory ratios of all kept trials of a CPU, from one and from two of their replicates."""
     folder = tmp_path_factory.mktemp("kept")
     names = ("backends", "findings")
@@ -24,7 +24,7 @@ def of_memory(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
 @pytest.mark.parametrize("replicates", [1, 2])
 @pytest.mark.parametrize("later", [False, True])
 def test_intervals_of_memory_ratios_hold_from_the_first_replicate_on(
-    of_memory: list[Case], replicates: int, later: bool
+    of_memory: list[LeftOut], replicates: int, later: bool
 ) -> None:
     chosen = [case for case in of_memory if case.figure.replicates == replicates]
     assert len({case.trial for case in chosen}) == 44

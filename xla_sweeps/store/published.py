@@ -55,7 +55,7 @@ _COLUMNS = {
 }
 
 
-class Figure(msgspec.Struct, frozen=True, kw_only=True, rename=_COLUMNS):
+class PrintedFigure(msgspec.Struct, frozen=True, kw_only=True, rename=_COLUMNS):
     """One line of the file: a throughput, or a speedup over eager.
 
     Attributes:
@@ -86,10 +86,10 @@ def study() -> list[ComparisonRow]:
     """The study's rows: one per model, resolution, accelerator and run."""
     text = (resources.files("xla_sweeps.store") / "published.csv").read_text(encoding="utf-8")
     catalog, name_of = load_catalog(), names()
-    groups: dict[tuple[str, int, str, str | None], list[Figure]] = {}
+    groups: dict[tuple[str, int, str, str | None], list[PrintedFigure]] = {}
     for line in csv.DictReader(text.splitlines(), strict=True):
         cells = {column: cell or None for column, cell in line.items()}
-        figure = msgspec.convert(cells, Figure, strict=False)
+        figure = msgspec.convert(cells, PrintedFigure, strict=False)
         model = name_of[figure.model or figure.variant]
         device = ACCELERATORS.get(figure.accelerator, figure.accelerator)
         place = model, figure.resolution_px, device, figure.run
@@ -99,7 +99,7 @@ def study() -> list[ComparisonRow]:
     ]
 
 
-def _row(figures: Sequence[Figure], entry: CatalogEntry, device: str) -> ComparisonRow:
+def _row(figures: Sequence[PrintedFigure], entry: CatalogEntry, device: str) -> ComparisonRow:
     """The row of figures of one model, resolution, device and run."""
     size, run = figures[0].resolution_px, figures[0].run
     eager, xla = (
@@ -155,7 +155,7 @@ def _row(figures: Sequence[Figure], entry: CatalogEntry, device: str) -> Compari
 
 
 def _gain(
-    figures: Sequence[Figure], eager: float | None, xla: float | None
+    figures: Sequence[PrintedFigure], eager: float | None, xla: float | None
 ) -> tuple[float | None, float | None]:
     """Ratio and difference of the throughputs; as printed where one of them is not."""
     if eager and xla:
@@ -166,7 +166,7 @@ def _gain(
 
 
 def _notes(
-    figures: Sequence[Figure], device: str, eager: float | None, xla: float | None
+    figures: Sequence[PrintedFigure], device: str, eager: float | None, xla: float | None
 ) -> Iterator[str]:
     """Caveats of a row: its model, its run, what is missing, the device."""
     if model := figures[0].model:
