@@ -24,8 +24,8 @@ _TYPES = "a type that XLA takes (`xla-sweeps explain --ops {op}` lists them)"
 
 
 @cache
-def registry() -> Mapping[str, Mapping[str, Sequence[Any]]]:
-    """The registered kernels by operation and device.
+def read_registry() -> Mapping[str, Mapping[str, Sequence[Any]]]:
+    """Read the registered kernels, by operation and device.
 
     XLA's are registered when TensorFlow first runs something. Uses a private module of TensorFlow,
     tried on 2.21.0; it has been there since 1.9.
@@ -41,7 +41,7 @@ def registry() -> Mapping[str, Mapping[str, Sequence[Any]]]:
 
 def registered_devices() -> tuple[str, ...]:
     """XLA's devices whose kernels this process lists; it needs no such device."""
-    return tuple(device for device in DEVICES.values() if device in registry()["AddV2"])
+    return tuple(device for device in DEVICES.values() if device in read_registry()["AddV2"])
 
 
 def refusals(ops: Sequence[TracedOp]) -> tuple[Refusal, ...]:
@@ -74,7 +74,7 @@ NO_KERNEL = "no kernel"
 
 def _find_refusal(traced: TracedOp, device: str) -> str:
     """Reason why a device has no kernel for an operation with its types, or ""."""
-    kernels = registry().get(traced.op, {}).get(device)
+    kernels = read_registry().get(traced.op, {}).get(device)
     if not kernels:
         return NO_KERNEL
     types = {
@@ -100,12 +100,12 @@ def compiled_ops() -> OpList:
     return OpList(
         tensorflow=str(tf.__version__),
         devices=registered_devices(),
-        ops=tuple(_support(op) for op in sorted(registry()) if not op.startswith("_")),
+        ops=tuple(_support(op) for op in sorted(read_registry()) if not op.startswith("_")),
     )
 
 
 def _support(op: str) -> Support:
-    kernels = registry()[op]
+    kernels = read_registry()[op]
     compiling = tuple(device for device in registered_devices() if device in kernels)
     if not compiling:
         return Support(op=op, devices=(), advice=advice(op))
