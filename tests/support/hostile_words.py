@@ -32,7 +32,6 @@ ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
     "TERM": ("", "dumb", "xterm\x1b[31m"),
     "FORCE_COLOR": ("1",),
     "HOME": ("", "/proc/nonexistent", "~", "x" * 300),
-    "LC_ALL": ("C", "nonsense"),
     "WANDB_MODE": ("online", "disabled", "offline", "dryrun", "x"),
     "WANDB_PROJECT": ("a/b", "", "é", "sweeps", "x" * 300),
     "WANDB_BASE_URL": ("http://[::1", "x", "", "http://127.0.0.1:9"),

@@ -134,21 +134,21 @@ def ids(first):
     given = keras.Input((6,), dtype="int32")
     return keras.Model(given, keras.layers.Dense(2)(keras.layers.Flatten()(first(given))))
 
+def declared(library, **kind):
+    given = library.Input((9,), **kind)
+    return library.Model(given, library.layers.Dense(2)(given))
+
 def sparse():
-    given = keras.Input((9,), sparse=True)
-    return keras.Model(given, keras.layers.Dense(2)(given))
+    return declared(keras, sparse=True)
 
 def ragged():
-    given = keras.Input((9,), ragged=True)
-    return keras.Model(given, keras.layers.Dense(2)(given))
+    return declared(keras, ragged=True)
 
 def old_sparse():
-    given = tf_keras.Input((9,), sparse=True)
-    return tf_keras.Model(given, tf_keras.layers.Dense(2)(given))
+    return declared(tf_keras, sparse=True)
 
 def old_ragged():
-    given = tf_keras.Input((9,), ragged=True)
-    return tf_keras.Model(given, tf_keras.layers.Dense(2)(given))
+    return declared(tf_keras, ragged=True)
 
 def embedding():
     return ids(keras.layers.Embedding(20, 3))
